@@ -1,5 +1,5 @@
-/* The C API of fgn.h: a plan is made by its rung, and run by it after its arguments were checked (checks.cu).
- * The rungs are in versions.cu, the choice among them in choice.cu. */
+/* The C API of fgn.h: a rung makes a plan and, once checks.cu has checked the arguments, runs it. The rungs
+ * are in versions.cu, the choice among them in choice.cu. */
 
 #include "shared/checks.h"
 #include "shared/plan.h"
@@ -76,7 +76,7 @@ static fgn_status check_device(const fgn_device *device) {
     return FGN_OK;
 }
 
-/* The number of multiprocessors changes no kernel: a plan made for another number runs, only not as fast. */
+/* The number of multiprocessors changes no kernel: a plan made for another number only runs slower. */
 static bool can_run_here(const fgn_device *planned) {
     fgn_device here;
     return fgn_current_device(&here) == FGN_OK && planned->major == here.major &&
@@ -148,7 +148,7 @@ static bool same_operators(int planned_count, const fgn_pointwise *planned, int 
     return true;
 }
 
-/* Whether the plan is a plan of this chain. The operators' constants may differ from the planned ones. */
+/* Whether the plan serves this chain. The operators' constants may differ from the planned ones. */
 static fgn_status check_planned(const fgn_plan *plan, const fgn_chain *chain) {
     if (!plan)
         return fail(FGN_INVALID_ARGUMENT, "plan is NULL");
@@ -232,7 +232,7 @@ fgn_status fgn_forward(int version, const fgn_chain *chain, const void *x, void 
 
 /* ---- GroupNorm alone ---- */
 
-/* A norm alone is planned as a chain of which only the norm counts. */
+/* A norm alone is planned as a chain whose product is ignored. */
 static fgn_status plan_norm(int version, long long batch, long long channels, long long groups, float eps,
                             fgn_chain *chain, fgn_plan *plan) {
     memset(plan, 0, sizeof *plan);

@@ -1,4 +1,4 @@
-/* Checks the arguments of the C API: what each may be, and the sentence that says what came instead. */
+/* Checks the arguments of the C API. An error message says what was expected and what came. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -9,10 +9,10 @@
 #include "sim/sim.h"
 #endif
 
-/* Launches index their blocks with 31 bits; the rung with the most blocks has one for 8 outputs. */
+/* Launches index their blocks with 31 bits; the rung with the most blocks has one block for 8 outputs. */
 #define MOST_OUTPUTS (1LL << 33)
 
-/* Distances between the rows of a tile have 32 bits, and so has the number of blocks that share a row of a
+/* Distances between a tile's rows have 32 bits; so has the number of blocks that share a row of a
  * norm. */
 #define MOST_FEATURES (1LL << 23)
 
@@ -100,7 +100,7 @@ fgn_status check_operators(const char *list, int count, const fgn_pointwise *ste
     return FGN_OK;
 }
 
-/* The kernels of chains have no code to multiply by a tensor. */
+/* Kernels of chains cannot multiply by a tensor. */
 static fgn_status check_adds(const char *list, int count, const fgn_pointwise *step) {
     for (int i = 0; i < count; i++)
         if (step[i].kind == FGN_MULTIPLY_TENSOR)

@@ -9,10 +9,10 @@
 extern const struct rung naive_rung, register_tile_rung, fused_rung, one_kernel_rung, few_rows_float32_rung,
     tensor_core_rung, hopper_rung, few_rows_rung, library_rung;
 
-/* A product with fewer operations is done before a tensor core kernel's fixed costs are paid. */
+/* With fewer operations, a tensor core kernel's fixed costs exceed the time of the product. */
 #define FEWEST_TENSOR_OPERATIONS 1e9
 
-/* The steps of the Hopper ladder are there to be read, measured and compared; hopper is their sum. */
+/* The steps of the Hopper ladder are for reading, measuring and comparing; hopper combines them. */
 static bool is_lesson(const struct rung *rung) {
     const char folder[] = "hopper_steps/";
     return strncmp(rung->version.gemm, folder, sizeof folder - 1) == 0;
@@ -22,10 +22,10 @@ static bool has_tensor_cores(const struct rung *rung) {
     return rung == &tensor_core_rung || rung == &hopper_rung || rung == &few_rows_rung;
 }
 
-/* Whether products of 16-bit halves, three for one, are faster than ordinary float32. They are on the GPUs of
- * data centres (8.0, 9.0 and 10.0: at least 16 times the rate), and are not on those with more multiply-adds
- * and slower tensor cores (8.6, 8.9 and 12.0: two to four times). CUDA C++ Programming Guide, "Arithmetic
- * Instructions", and the architectures' white papers. */
+/* Whether products of 16-bit halves, three for one, are faster than ordinary float32. They are on data centre
+ * GPUs (8.0, 9.0 and 10.0), whose tensor cores have at least 16 times the rate, and not on 8.6, 8.9 and 12.0,
+ * whose tensor cores have two to four times the rate. CUDA C++ Programming Guide, "Arithmetic Instructions",
+ * and the architectures' white papers. */
 static bool has_fast_tensor_cores(const fgn_device *device) {
     return device->minor == 0 && device->major >= 8 && device->major <= 10;
 }
@@ -40,8 +40,8 @@ static double planned_nanoseconds(const struct rung *rung, const fgn_chain *chai
 
 /* ---- The simulator ----
  *
- * What is fast on a GPU is not fast on the simulator, which takes time for each thread and each multiply-add,
- * those that only fill up a tile included. So on the simulator the choice goes by the simulator's own time.
+ * The simulator takes time for each thread and each multiply-add, even for the padding of a tile, so other
+ * versions are fast on it than on a GPU. On the simulator, its own time decides.
  */
 
 /* Multiply-adds of the product with whole tiles: sizes rounded up to `rows`, `columns` and steps of `k`. */
@@ -50,8 +50,8 @@ static double whole(const fgn_chain *chain, int rows, int columns, int step_k) {
            ceil((double)chain->in_features / step_k) * step_k;
 }
 
-/* About the time that a rung takes on one core, fitted to its processor time at twelve shapes from 1x16->64
- * to 64x512->512; 0: not known. */
+/* The approximate time of a rung on one core, fitted to its processor time at twelve shapes from 1x16->64 to
+ * 64x512->512; 0: not known. */
 static double nanoseconds_on_simulator(const struct rung *rung, const fgn_chain *chain) {
     double outputs = (double)chain->batch * chain->out_features;
     if (rung == &naive_rung)
@@ -76,9 +76,9 @@ static bool is_hopper(const fgn_device *device) {
     return device->major == 9 && device->minor == 0;
 }
 
-/* About the time that rungs 7 and 8 take on an H200: waves of tiles of 128 by 128. A wave takes a time that
- * grows with k and a constant one, which is longer where operators have an exponential; rung 7 has its norm
- * in a second launch. Fitted to 19 shapes where these rungs are the fastest. */
+/* The approximate time of rungs 7 and 8 on an H200: waves of tiles of 128 by 128. A wave's time grows with k,
+ * plus a constant that is longer for operators with an exponential. Rung 7 has its norm in a second launch.
+ * Fitted to 19 shapes where these rungs are fastest. */
 static double nanoseconds_of_float32(const struct rung *rung, const fgn_chain *chain,
                                      const fgn_device *device) {
     double tiles_of_y = ceil(chain->batch / 128.0) * ceil(chain->out_features / 128.0);
@@ -91,18 +91,18 @@ static double nanoseconds_of_float32(const struct rung *rung, const fgn_chain *c
 }
 
 /* few_rows' model adds the waits of a block for its k tiles to the time in which memory delivers the weight.
- * Where few rows read a weight that is far larger than a block's share of the caches, the waits are behind
- * that time: of the recorded calls with 1 to 16 rows and weights of 134 and 268 MB the model takes 12 and 26
- * microseconds too many. */
+ * Where the weight is far larger than a block's share of the caches, that time hides the waits. For the
+ * recorded calls with 1 to 16 rows, the model is 12 microseconds too long with a weight of 134 MB and 26 with
+ * 268 MB. */
 static double nanoseconds_behind_memory(const fgn_chain *chain) {
     double weight = (double)chain->in_features * chain->out_features * element_bytes(chain->type);
     return chain->batch <= 16 ? fmax(weight - 32e6, 0.0) / 10e3 : 0.0;
 }
 
-/* What the models of two rungs leave out. hopper's candidates were measured one after another, in one kernel:
- * a user's call comes after other kernels, whose instructions are where the rung's own were; and its epilogue
- * takes a little longer than its model says where k is small. Without a norm the code is short. Of 96 calls
- * of the sweep on an H200, and 126 small ones on an H100, 52 of them kept aside. */
+/* Time that the models of two rungs leave out. hopper's candidates were measured one after another, in one
+ * kernel. A user's call comes after other kernels, which evict the rung's instructions. For small k its
+ * epilogue takes a little longer than its model says. Without a norm the code is short. Fitted to 96 calls of
+ * the sweep on an H200, and 126 small ones on an H100, 52 of them held out. */
 static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *chain) {
     if (rung == &few_rows_rung)
         return -nanoseconds_behind_memory(chain);
@@ -114,8 +114,8 @@ static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *cha
     return (chain->groups > 0 ? 5000.0 : 1000.0) + 0.0002 * outputs_of(chain) / (1.0 + k * k);
 }
 
-/* 0: the rung may not be chosen. For one row, tf32 would save no time and torch's product is a float32 one,
- * so only few_rows may be chosen, which is as accurate there. */
+/* 0: the rung may not be chosen. For one row, tf32 saves no time and torch's product is in float32, so only
+ * few_rows may be chosen, which is as accurate there. */
 static double nanoseconds_on_hopper(const struct rung *rung, const fgn_chain *chain,
                                     const fgn_device *device) {
     if (rung == &few_rows_rung || rung == &library_rung ||
@@ -128,10 +128,10 @@ static double nanoseconds_on_hopper(const struct rung *rung, const fgn_chain *ch
 
 /* ---- Other GPUs ---- */
 
-/* About the time that a product takes in a rung with tiles, to be compared with few_rows' model: on tensor
- * cores a time for each wave of tiles, which grows with k, and a constant one; without tensor cores 24
- * TFLOP/s where the tiles do not fill the GPU, or the weight at 2.7 TB/s. Both models have the rates of an
- * H200. The rates of another GPU differ mostly by a common factor, which leaves the choice as it is. */
+/* The approximate time of a product in a rung with tiles, to be compared with few_rows' model. On tensor
+ * cores each wave of tiles takes a time that grows with k, plus a constant. Without them the rate is 24
+ * TFLOP/s where the tiles do not fill the GPU, or the weight arrives at 2.7 TB/s. Both models have the rates
+ * of an H200; another GPU's differ mostly by a common factor, which does not change the choice. */
 static double nanoseconds_in_tiles(const struct rung *rung, const fgn_chain *chain,
                                    const fgn_device *device) {
     double weights = (double)chain->in_features * chain->out_features;
@@ -144,9 +144,9 @@ static double nanoseconds_in_tiles(const struct rung *rung, const fgn_chain *cha
     return once + waves * each_k * chain->in_features;
 }
 
-/* Whether a version is faster than the best of those before it in the table: the last rung without tensor
- * cores wherever its tiles fill the GPU, and few_rows_float32 where they do not; tensor_core wherever there
- * is work for it, and few_rows where that work would leave most of the GPU idle or wait for memory. */
+/* Whether a version is faster than the best of those before it in the table. Without tensor cores: the last
+ * rung if its tiles fill the GPU, otherwise few_rows_float32. With them: tensor_core if there is work for it,
+ * but few_rows where tensor_core would leave most of the GPU idle or wait for memory. */
 static bool is_faster_elsewhere(const struct rung *rung, const struct rung *than, const fgn_chain *chain,
                                 const fgn_device *device) {
     if (rung == &one_kernel_rung)
@@ -176,7 +176,7 @@ static bool is_faster(const struct rung *rung, const struct rung *than, const fg
     return takes > 0.0 && (best == 0.0 || takes < best);
 }
 
-/* Whether this rung may be the default. The time of a library's product is known for an H200 alone. */
+/* Whether this rung may be the default. A library's time is known for an H200 only. */
 static bool is_candidate(const struct rung *rung, const fgn_chain *chain, const fgn_device *device) {
     if (is_lesson(rung) || (rung == &library_rung && !is_hopper(device)))
         return false;

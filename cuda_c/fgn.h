@@ -5,7 +5,7 @@
  * All tensors are row-major and contiguous. x, the weight and y have one type, and so have all vectors.
  * The same interface is built twice: for a GPU (pointers are device pointers, `stream` is a cudaStream_t) and
  * for the CPU simulator (pointers are host pointers, `stream` is ignored). As in cuBLAS and cuDNN:
- *   - a call returns a status; fgn_last_error() has the sentence that explains it;
+ *   - a call returns a status; fgn_last_error() returns a sentence that explains it;
  *   - every argument is checked before the first launch, so a refused call writes nothing;
  *   - scratch memory is passed in: a plan (fgn_plan_chain) says how much;
  *   - nothing is allocated and nothing waits for the GPU, so a call can be captured in a CUDA graph.
@@ -13,21 +13,21 @@
  * What holds for every function, unless it says otherwise:
  *   - alignment: matrices and vectors are aligned to their elements, `prepared` and the workspace to 16
  *     bytes. Matrices that are aligned to 16 bytes, as malloc() and cudaMalloc() align, are read faster;
- *   - aliasing: what is written (y, the workspace, `prepared`) overlaps nothing else that the call reads or
+ *   - aliasing: outputs (y, the workspace, `prepared`) may not overlap anything else that the call reads or
  *     writes. FGN_INVALID_ARGUMENT where y overlaps x, the weight, an operator's tensor or the workspace;
- *   - ownership: the library keeps no pointer of the caller's. Structs are the caller's, who may copy them.
- *     A plan has no pointers. Strings are the library's; that of fgn_last_error() is valid until the
+ *   - ownership: the library keeps no pointer of the caller's. The caller owns structs and may copy them.
+ *     A plan has no pointers. The library owns strings; that of fgn_last_error() is valid until the
  *     thread's next call, all others for good;
  *   - asynchrony: on a GPU a call returns when its launches are in `stream`. All memory has to stay until
- *     they have run, and an error while they run is the CUDA runtime's to report. On the simulator a call
+ *     they have run, and the CUDA runtime reports errors while they run. On the simulator a call
  *     returns when it is done;
  *   - threads: any thread may call any function at any time, with memory that no other call writes to. On the
  *     simulator the launches of several threads take turns;
  *   - fork: the simulator works in a child process too. CUDA does not: a child has to call exec() first.
  *
- * A call has two halves. fgn_plan_chain() is arithmetic: how a version cuts a chain into launches, on a given
- * GPU, which need not be there. fgn_run() launches what a plan says, as often as one likes.
- * Python's cffi reads this file as it stands, which is why it includes nothing. */
+ * A call has two halves. fgn_plan_chain() is arithmetic: it divides a chain into launches for a given GPU,
+ * which need not be present. fgn_run() launches a plan, as often as the caller likes. Python's cffi reads
+ * this file as it stands, which is why it includes nothing. */
 #pragma once
 
 #ifdef __cplusplus
@@ -55,7 +55,7 @@ typedef enum fgn_precision {
 } fgn_precision;
 
 /* The pointwise operators, as torch defines them. `v` is the value, `c` its output channel, `r` its row. NaN
- * and infinities go where torch's CUDA kernels send them. */
+ * and infinities give what torch's CUDA kernels give. */
 typedef enum fgn_pointwise_kind {
     FGN_ADD_CHANNEL = 0,       /* v + channel[c] */
     FGN_MULTIPLY_CHANNEL = 1,  /* v * channel[c] */
@@ -136,7 +136,7 @@ typedef struct fgn_chain {
     fgn_pointwise after[FGN_MAX_POINTWISE];
 } fgn_chain;
 
-/* One rung of the ladder: how a chain is cut into launches. */
+/* One rung of the ladder: a way to divide a chain into launches. */
 typedef struct fgn_version {
     const char *name;
     const char *gemm;    /* the file that holds its matrix product */
@@ -149,7 +149,7 @@ typedef struct fgn_version {
 int fgn_version_count(void);
 const fgn_version *fgn_version_at(int version); /* NULL when out of range */
 
-/* What a plan depends on of a GPU. */
+/* The properties of a GPU on which a plan depends. */
 typedef struct fgn_device {
     int major, minor; /* the compute capability; 0.0: the simulator */
     int multiprocessors;
@@ -159,9 +159,9 @@ typedef struct fgn_device {
 /* This OS thread's current device; for the simulator 0.0 and as many multiprocessors as it has OS threads. */
 fgn_status fgn_current_device(fgn_device *device);
 
-/* What a launch computes: the sum of these, and the operators in its fgn_launch. */
+/* What a launch computes: a sum of these flags, and the operators in its fgn_launch. */
 typedef enum fgn_computes {
-    FGN_HALVES = 1,  /* x as two float16 halves, and the weight where it is not kept so */
+    FGN_HALVES = 1,  /* x as two float16 halves, and the weight unless its halves are kept */
     FGN_PRODUCT = 2, /* x W^T; with FGN_PARTIAL_SUMS of a part of k in each block, and else + bias */
     FGN_PARTIAL_SUMS = 4,
     FGN_ADD_SUMS = 8,        /* adds up the partial sums of the launch before, and the bias */
@@ -173,7 +173,7 @@ typedef enum fgn_computes {
     FGN_QUANTISED = 512      /* x in 8-bit floats, and the weight where it is not kept so */
 } fgn_computes;
 
-/* Where a launch writes. An intermediate result may be in y, until the launch that ends it there. */
+/* Where a launch writes. y may have an intermediate result until a later launch writes the final one. */
 typedef enum fgn_writes { FGN_WRITES_Y = 0, FGN_WRITES_WORKSPACE = 1 } fgn_writes;
 
 /* One launch of a plan. */
@@ -206,11 +206,11 @@ typedef struct fgn_launch {
                       * they are persistent and take several */
 } fgn_launch;
 
-/* One launch for each operator and three for the rest is the most that a version makes of a chain. */
+/* A version makes at most one launch for each operator and three for the rest. */
 #define FGN_MAX_LAUNCHES 20
 #define FGN_MAX_CHOICES 8
 
-/* How a version runs a chain. Plain data, to be copied and kept; no pointer of the chain is in it. */
+/* How a version runs a chain. This is plain data without the chain's pointers, to be copied and kept. */
 typedef struct fgn_plan {
     int version;
     int candidate; /* of the version's ways to run the chain: 0 is the one that it expects to be fastest */
@@ -229,44 +229,44 @@ typedef struct fgn_plan {
 
 #define FGN_BEST_VERSION -1
 
-/* How `version` runs the chain on the device; pointers in `chain` are not looked at, and may be NULL.
+/* Plans how `version` runs the chain on the device; pointers in `chain` are ignored, and may be NULL.
  *
  * version: FGN_BEST_VERSION is fgn_default_version(). device: NULL is the current one; for any other one the
  * plan can be made and read, but not run. A batch of 0 has no launches.
  * FGN_NOT_SUPPORTED when the version does not run this chain on this device. */
 fgn_status fgn_plan_chain(int version, const fgn_chain *chain, const fgn_device *device, fgn_plan *plan);
 
-/* The same for another way to run the chain: 1 is the one that the version's model of time expects to be
- * second, and so on. FGN_NOT_SUPPORTED when there are no more; without a model there is only candidate 0. */
+/* Plans another way to run the chain: 1 is second-fastest by the version's model of time, and so on.
+ * FGN_NOT_SUPPORTED when there are no more; without a model there is only candidate 0. */
 fgn_status fgn_plan_candidate(int version, int candidate, const fgn_chain *chain, const fgn_device *device,
                               fgn_plan *plan);
 
-/* The version that is fastest for this chain by the authors' measurements, among those that run it on the
- * device (NULL: the current one); -1 when none does, or the chain is none. */
+/* The version that runs this chain fastest on the device (NULL: the current one) by the authors'
+ * measurements; -1 if none runs it, or the chain is invalid. */
 int fgn_default_version(const fgn_chain *chain, const fgn_device *device);
 
-/* Begins what the version keeps of the weight, in the plan's prepared_bytes.
+/* Prepares what the version keeps of the weight, in the plan's prepared_bytes.
  *
- * A chain that is not `frozen` never computes from an old weight, whoever has written to it: each call looks
- * on the device whether the weight is still what `prepared` was made of, and makes it anew where it is not,
- * so `prepared` is written to, and calls that share it must follow each other on one stream. Of a frozen
- * chain `prepared` is only read; after a change of the weight it has to be prepared again. What was prepared
- * for a chain of one kind is not for the other. */
+ * A chain that is not `frozen` never computes from an old weight, whoever has written to it. Each call checks
+ * on the device whether `prepared` still belongs to the weight, and makes it anew if not. So calls write to
+ * `prepared`, and calls that share it must follow each other on one stream. A frozen chain only reads
+ * `prepared`; after a change of the weight the caller has to prepare it again. Neither kind can use what was
+ * prepared for the other. */
 fgn_status fgn_prepare(const fgn_plan *plan, const fgn_chain *chain, void *prepared, void *stream);
 
-/* The plan's launches. chain: what was planned, now with pointers. x: (batch, in_features), y: (batch,
- * out_features). workspace: at least the plan's workspace_bytes; NULL where those are 0. Where the plan has
- * product_bytes, the product is in the workspace already, or is written there by earlier work of the stream;
- * x, the weight and the bias are checked as always and not read. */
+/* The plan's launches. chain: the planned chain, now with pointers. x: (batch, in_features), y: (batch,
+ * out_features). workspace: at least the plan's workspace_bytes; NULL where those are 0. If the plan has
+ * product_bytes, the caller has stored the product in the workspace, or earlier work of the stream does; x,
+ * the weight and the bias are then checked but not read. */
 fgn_status fgn_run(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y, void *workspace,
                    unsigned long long workspace_bytes, void *stream);
 
-/* fgn_plan_chain() and fgn_run() in one. Of a chain with can_multiply the version may be one that finds the
- * product in the workspace: who sets can_multiply plans first, and looks at product_bytes. */
+/* fgn_plan_chain() and fgn_run() in one. With can_multiply the version may expect the product in the
+ * workspace, so such a caller plans first and checks product_bytes. */
 fgn_status fgn_forward(int version, const fgn_chain *chain, const void *x, void *y, void *workspace,
                        unsigned long long workspace_bytes, void *stream);
 
-/* The version's GroupNorm alone, on float32 x: (batch, channels); needs fgn_group_norm_workspace_bytes(). */
+/* Runs the version's GroupNorm on float32 x: (batch, channels); needs fgn_group_norm_workspace_bytes(). */
 fgn_status fgn_group_norm_workspace_bytes(int version, long long batch, long long groups,
                                           unsigned long long *bytes);
 fgn_status fgn_group_norm(int version, long long batch, long long channels, long long groups, float eps,
@@ -277,8 +277,8 @@ fgn_status fgn_group_norm(int version, long long batch, long long channels, long
  *
  *     y = after(f(before(v)))
  *
- * f is over the features of each row of v, (batch, features), or over each window of them, as softmax over
- * the features is. It begins where a product has ended: it needs a whole row before it gives one value. */
+ * f, such as softmax, is over the features of each row of v, (batch, features), or over each window of them.
+ * It starts after the product has ended, because it needs a whole row for one value. */
 typedef enum fgn_row_function {
     FGN_ROW_SUM = 0, /* these give one value for each window: y is (batch, features / window) */
     FGN_ROW_MEAN = 1,
@@ -306,16 +306,16 @@ typedef struct fgn_rows {
     int before_count, after_count;
     fgn_pointwise before[FGN_MAX_POINTWISE]; /* their vectors are (features,) */
     fgn_pointwise after[FGN_MAX_POINTWISE];  /* (features,), or one element for each window */
-    /* 0 but for FGN_VALUES: how long a row of v is in memory (0: features), with which element of it the
-     * values begin, and with which what operators behind it read whose tensor is NULL: v again. */
+    /* 0 except for FGN_VALUES: the length of v's rows in memory (0: features), the element where the values
+     * begin, and the element where operators without a tensor begin to read v again. */
     long long v_features, first, again;
 } fgn_rows;
 
-/* One launch, without a workspace. v and y: as above. between: NULL, or where u = before(v) is written, as v:
- * the sum that a transformer's next block adds to, beside its norm. NaN and infinities go where torch's
- * functions of these names send them.
- * FGN_NOT_SUPPORTED for LayerNorm over more than 8192 features, or a number that 8 does not divide, or where
- * memory is not aligned to 16 bytes: fgn_norm_forward() takes those. */
+/* One launch, without a workspace. v and y: as above. between: NULL, or where u = before(v) is written,
+ * shaped like v: a transformer's next block adds to this sum. NaN and infinities give what torch's functions
+ * of these names give.
+ * FGN_NOT_SUPPORTED for LayerNorm over more than 8192 features, over a number that is no multiple of 8, or of
+ * memory not aligned to 16 bytes: fgn_norm_forward() takes those. */
 fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, void *y, void *stream);
 
 /* ---- Feature maps ----
@@ -341,24 +341,24 @@ typedef struct fgn_feature_maps {
 } fgn_feature_maps;
 
 /* One launch, without a workspace. v, between and y: as of fgn_rows_forward().
- * FGN_NOT_SUPPORTED for groups of more than 2^30 elements, or with channels_last of more than 256 vectors of
- * neighbouring channels (2048 channels, where 8 divides them and memory is aligned to 16 bytes). */
+ * FGN_NOT_SUPPORTED for groups of more than 2^30 elements, or with channels_last for more than 256 vectors of
+ * channels (2048 channels, if that is a multiple of 8 and memory is aligned to 16 bytes). */
 fgn_status fgn_feature_maps_forward(const fgn_feature_maps *maps, const void *v, void *between, void *y,
                                     void *stream);
 
 /* ---- Training ----
  *
- * The forward in two calls, which leave behind what the backward needs: fgn_forward() of the product alone
- * (the chain with groups 0 and no operators) writes v = x W^T + bias, and fgn_norm_forward() makes y of it:
+ * Two calls of the forward keep what the backward needs: fgn_forward() of the product alone (the chain with
+ * groups 0 and no operators) writes v = x W^T + bias, and fgn_norm_forward() computes y from it:
  *     y = after(GroupNorm(before(v)))
- * Kept are v, (batch, out_features) of the chain's type, and for each row and group its mean and 1 /
- * deviation: moments, (batch, groups, 2) float32. Without a norm it makes y = before(v), and moments may be
+ * They keep v, (batch, out_features) of the chain's type, and moments, (batch, groups, 2) float32: for
+ * each row and group its mean and 1 / deviation. Without a norm y is before(v), and moments may be
  * NULL. */
 fgn_status fgn_norm_forward(const fgn_chain *chain, const void *v, void *y, float *moments, void *stream);
 
-/* Where the gradients are written. NULL: not wanted, and not computed. */
+/* Where to write the gradients. One that is NULL is not computed. */
 typedef struct fgn_gradients {
-    void *product; /* (batch, out_features), of the chain's type: dL/dv, of which x's and weight's are made */
+    void *product; /* (batch, out_features), of the chain's type: dL/dv, needed for x's and weight's */
     void *x;       /* (batch, in_features), of the chain's type */
     void *weight;  /* (out_features, in_features), of the chain's type */
     void *bias;    /* (out_features,), and so are the others; of the chain's vector_type */
@@ -381,9 +381,9 @@ typedef struct fgn_backward_version {
 int fgn_backward_count(void);
 const fgn_backward_version *fgn_backward_at(int version); /* NULL when out of range */
 
-/* chain: what the forward had, with its pointers; of its weight only the weight itself is read, for x's
- * gradient. gradients: x and weight need product. The product alone (groups 0, no operators) has dL/dv = dy:
- * product is not written then, and may be NULL. */
+/* chain: the forward's, with its pointers; x's gradient reads the weight, but nothing prepared. gradients: x
+ * and weight need product. For the product alone (groups 0, no operators) dL/dv is dy: product is then not
+ * written, and may be NULL. */
 fgn_status fgn_backward_workspace_bytes(int version, const fgn_chain *chain, const fgn_gradients *gradients,
                                         unsigned long long *bytes);
 

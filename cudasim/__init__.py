@@ -13,8 +13,8 @@ compare(versions, arguments)           versions of a kernel: right, counted, pre
 to_torch(kernel[grid, block], x, ...)  writes a file that makes the kernel an operator of PyTorch
 Texture, TensorMap                     arguments of kernels that read by coordinates, or by TMA
 
-Arrays of numpy and, where the program has loaded torch, tensors are arguments of kernels. Everything else is
-in a package that says what is there:
+Arguments of kernels are numpy arrays and, if the program has loaded torch, tensors. Everything else is in a
+package:
 
 cudasim.live       kernels from a cell or a string     cudasim.building   building and loading libraries
 cudasim.counting   counts, faults, traces, views       cudasim.programs   whole programs with a main()
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import importlib
 
-# What is used is imported when it is first used: who only builds or launches does not wait for pandas.
+# Names are imported on first use: a program that only builds or launches does not wait for pandas.
 _NAMES = {
     "kernel": "cudasim.live.kernels",
     "to_torch": "cudasim.live.to_torch",

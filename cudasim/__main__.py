@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# Flags of nvcc that mean nothing on a CPU, and those of them whose value is the next argument.
+# Flags of nvcc without a meaning on a CPU, and those of them whose value is the next argument.
 _OF_NVCC = re.compile(
     r"-O\w*|-g|-G|-w|-m64|--?lineinfo|-?-use_fast_math|-?-fmad=\w+|-?-(?:expt-)?(?:relaxed-constexpr|extended-lambda)"
     r"|-?-arch(?:=.*)?|-?-gencode(?:=.*)?|-?-code(?:=.*)?|--gpu-(?:architecture|code)(?:=.*)?|--generate-code(?:=.*)?|-?-rdc=\w+|-?-maxrregcount(?:=.*)?|-?-ccbin(?:=.*)?"
@@ -82,7 +82,7 @@ _WITH_VALUE = re.compile(
 
 
 def _plain(arguments: list[str]) -> list[str]:
-    """The arguments without nvcc's flags for a GPU, and `-Xcompiler -Wall` as one word."""
+    """Returns the arguments without nvcc's flags for a GPU, and with `-Xcompiler -Wall` as one word."""
     plain, waiting = [], list(arguments)
     while waiting:
         word = waiting.pop(0)
@@ -97,7 +97,7 @@ def _plain(arguments: list[str]) -> list[str]:
 
 
 def nvcc() -> int:
-    """`cudasim-nvcc`, which takes the place of nvcc where a Makefile names the compiler."""
+    """`cudasim-nvcc`, which replaces nvcc in a Makefile."""
     for variable in ("CC", "CXX"):
         # `make CC=cudasim-nvcc` puts it into the environment, as the name of the host compiler.
         if "cudasim-nvcc" in os.environ.get(variable, ""):
@@ -166,7 +166,7 @@ def _main(arguments: list[str] | None) -> int:
 
 
 def _measure(file: str | None) -> int:
-    """`card --measure [FILE]`: measures the GPU that is there, and writes its card."""
+    """`card --measure [FILE]`: measures this machine's GPU, and writes its card."""
     from cudasim.predicting.measuring import measured_card  # pandas takes half of a program's start
 
     try:
@@ -178,7 +178,7 @@ def _measure(file: str | None) -> int:
 
 
 def _asked_for(asked) -> str:
-    """What the program's process is to predict."""
+    """What the program's process has to predict."""
     return json.dumps(
         {
             "sources": [str(source.resolve()) for source in asked.sources],

@@ -1,4 +1,4 @@
-"""The arrays that kernels are launched with: tensors of torch and arrays of numpy, seen alike.
+"""The arrays with which kernels are launched: torch's tensors and numpy's arrays, seen alike.
 
 torch takes seconds to import and numpy a twentieth of one, and each is asked for only where a program has
 loaded it: who has no torch has no tensors of it.
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Array:
-    """What a launch has to know of a tensor or an array.
+    """What a launch has to know about a tensor or an array.
 
-    value: the user's own, which lives as long as this. address: of its first element. strides: in elements.
-    dtype: its name, as "float32". device: "cpu" or, with the number of a GPU, "cuda:0".
+    value: the user's object, which lives as long as this. address: of its first element. strides: in
+    elements. dtype: its name, as "float32". device: "cpu" or, with the number of a GPU, "cuda:0".
     """
 
     value: object
@@ -29,12 +29,12 @@ class Array:
 
     @property
     def count(self) -> int:
-        """How many elements it has."""
+        """The number of elements."""
         return math.prod(self.shape)
 
     @property
     def nbytes(self) -> int:
-        """The bytes from its first element to its last; strided elements lie within them."""
+        """The bytes from its first to its last element, with any gaps between strided elements."""
         if self.count == 0:
             return 0
         steps = zip(self.shape, self.strides, strict=True)
@@ -51,7 +51,7 @@ class Array:
 
 
 def loaded_torch():
-    """torch where the program has loaded it, else None."""
+    """torch if the program has loaded it, else None."""
     return sys.modules.get("torch")
 
 
@@ -68,7 +68,7 @@ def is_array(value) -> bool:
 
 def array_of(value) -> Array:
     """The array as a launch sees it. value: a tensor of torch or an array of numpy. TypeError for anything
-    else, and for a layout that is no memory at strides."""
+    else, and for a layout that is not strided memory."""
     if isinstance(value, Array):
         return value
     if _is_of_numpy(value, "ndarray"):
@@ -88,7 +88,7 @@ def array_of(value) -> Array:
 
 
 def dtype_name(value) -> str | None:
-    """The name of a dtype of torch or of numpy, as "float32"; None for what is no dtype."""
+    """The name of a dtype of torch or of numpy, as "float32"; None for anything else."""
     torch = loaded_torch()
     if torch is not None and isinstance(value, torch.dtype):
         return str(value).removeprefix("torch.")
@@ -100,7 +100,7 @@ def dtype_name(value) -> str | None:
 
 
 def default_device() -> str:
-    """ "cuda" where the program has loaded torch and there is a GPU, else "cpu", which is the simulator."""
+    """ "cuda" if the program has loaded torch and there is a GPU, else "cpu", which is the simulator."""
     torch = loaded_torch()
     return "cuda" if torch is not None and torch.cuda.is_available() else "cpu"
 
@@ -113,8 +113,8 @@ def on_cpu(data: bytearray, dtype: str = "uint8") -> Array:
 
 
 def typed(data, dtype: str | None, shape: tuple[int, ...]):
-    """The memory of these bytes, a tensor or an array of numpy, with another dtype and shape: a tensor where
-    the program has loaded torch, else an array of numpy; unsigned integers for a dtype that numpy has not."""
+    """The memory of these bytes with another dtype and shape: a tensor if the program has loaded torch, else
+    an array of numpy. A dtype that numpy lacks becomes unsigned integers."""
     torch = loaded_torch()
     if torch is not None:
         tensor = torch.as_tensor(data)

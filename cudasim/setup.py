@@ -1,4 +1,4 @@
-"""What pyproject.toml cannot say: the simulators that a wheel carries."""
+"""What pyproject.toml cannot express: the simulators that a wheel carries."""
 
 import importlib.util
 import shutil
@@ -10,7 +10,7 @@ from setuptools.command.build_py import build_py
 
 HERE = Path(__file__).resolve().parent
 
-# This folder is the package, whatever its name is where it was unpacked.
+# This folder is the package, whatever its unpacked name is.
 _specification = importlib.util.spec_from_file_location(
     "cudasim", HERE / "__init__.py", submodule_search_locations=[str(HERE)]
 )
@@ -25,7 +25,7 @@ class BuildWithSimulators(build_py):
     def run(self):
         package = Path(self.build_lib).absolute() / "cudasim"
         if not self.editable_mode:
-            # What an earlier build has left there may no longer be a part of cudasim.
+            # Files of an earlier build may no longer belong to cudasim.
             shutil.rmtree(package, ignore_errors=True)
         super().run()
         if not self.editable_mode:

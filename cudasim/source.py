@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-# The text of what was launched last from a notebook cell or a string, under each file's name: the source view
-# shows it.
+# By file name, the text that was last launched from a notebook cell or a string: the source view shows it.
 launched_sources: dict[str, str] = {}
 
 
@@ -23,12 +22,13 @@ class Source(str):
         from pygments.token import Error
 
         class Plain(DefaultStyle):
-            """Where a number stands before a directive, the lexer sees an error; a reader need not."""
+            """The lexer reports an error where a line number precedes a directive; the reader need not see
+            it."""
 
             styles = DefaultStyle.styles | {Error: ""}
 
-        # Styles stand in the text itself: notebook viewers disagree about style sheets, and about the font of
-        # preformatted text in an output.
+        # Styles are in the text itself: notebook viewers disagree about style sheets, and about the font of
+        # preformatted output.
         formatter = HtmlFormatter(
             style=Plain, noclasses=True, nobackground=True, prestyles="font-family: monospace"
         )

@@ -16,7 +16,7 @@ fgn.freeze(model)                         calls do not look whether a weight has
 fgn.kernel(source)[grid, block](x, y, n)  a kernel of your own; in a notebook: %load_ext fgn, then %%cuda
 fgn.source("gemm_1_naive")                the text of a kernel
 
-Everything else is in a module or a package that says what is there:
+Everything else is in a module or a package:
 
 fgn.chains      CHAINS, and Chain and Pointwise for chains of your own
 fgn.functional  linear and group_norm, the parts of a chain
@@ -35,8 +35,8 @@ import sys
 
 import fgn.native.places  # noqa: F401  (tells cudasim where fgn's headers and its cache are)
 
-# torch, pandas and matplotlib are slow to import: what needs one of them is imported when it is first used.
-# Puzzles in numpy and the simulator need no torch at all.
+# torch, pandas and matplotlib are slow to import, so names that need them are imported on first use. Puzzles
+# in numpy and the simulator need no torch at all.
 _NAMES = {
     "GemmBiasAddHardtanhMishGroupNorm": "fgn.modules",
     "GemmGroupNormHardtanh": "fgn.modules",
@@ -63,7 +63,7 @@ _PACKAGES = (
     *("bugs", "chains", "functional", "measure", "model", "native", "parallel", "plot", "profiling"),
     *("puzzles", "teaching", "training"),
 )
-# What stands in cudasim, by the names that it has here.
+# cudasim's parts, by their names here.
 _OF_CUDASIM = {"live": "cudasim.live", "simulator": "cudasim.counting"}
 
 __all__ = sorted({*_NAMES} - {"load_ipython_extension"})
@@ -88,6 +88,6 @@ def __dir__():
     return sorted({*globals(), *_NAMES, *_PACKAGES, *_OF_CUDASIM})
 
 
-# A program with torch may load what torch.export saved, which names fgn's operators and nothing of fgn.
+# A program with torch may load a file of torch.export, which names fgn's operators but does not import fgn.
 if "torch" in sys.modules:
     importlib.import_module("fgn.functional")

@@ -1,6 +1,6 @@
 """The command line: `python -m fgn <command>`.
 
-The commands of puzzles begin without the others: they need no torch, whose import takes seconds.
+The commands of puzzles start without the others: they need no torch, whose import takes seconds.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def main():
         if sys.stdout is not None:  # closed by who started this, as `>&-` does
             sys.stdout.flush()
     except BrokenPipeError:
-        # Who reads has closed the pipe, as head does; Python would write to it once more at its end.
+        # The reader has closed the pipe, as head does; Python would write to it again at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)
     except KeyboardInterrupt:

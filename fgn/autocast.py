@@ -3,11 +3,11 @@
 Autocast gives each operator of torch a dtype: a product has the 16-bit one, GroupNorm float32 on a GPU and
 its input's on a CPU, and whatever has no entry in autocast's lists has the type to which its inputs promote.
 A chain multiplies in autocast's dtype, computes the rest in float32, rounds y to autocast's dtype and
-converts it to the dtype that torch's own operators give. Which one that is, is not written down here: torch
-says it, for two rows.
+converts it to the dtype that torch's own operators give. This file does not list these dtypes: it asks torch,
+with two rows.
 
-A whole tensor that is added in another dtype than autocast's stays as it is: the chain ends before it, and
-torch does the rest.
+A tensor that is added in another dtype than autocast's keeps its dtype: the chain ends before it, and torch
+does the rest.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from fgn.reference import chain_reference
 
 _is_any_enabled = torch._C._is_any_autocast_enabled
 
-# Of the tensors of which torch is asked what their result would be.
+# The number of rows of the tensors with which torch is asked for the result's dtype.
 ROWS = 2
 
 
 def dtype_for(x) -> torch.dtype | None:
-    """The dtype in which torch.autocast wants products of x to be, or None where it does not want any."""
+    """The dtype that torch.autocast prescribes for products of x, or None."""
     if not _is_any_enabled() or not isinstance(x, Tensor) or x.device.type not in ("cpu", "cuda"):
         return None
     if not torch.is_autocast_enabled(x.device.type) or not x.is_floating_point() or x.dtype == torch.float64:
@@ -40,8 +40,8 @@ def dtype_for(x) -> torch.dtype | None:
 def cast(
     dtype: torch.dtype, parameters: Mapping[str, Tensor | None], of_x: tuple[str, ...]
 ) -> dict[str, Tensor | None]:
-    """The parameters for a chain in `dtype`. of_x: the names of those that have x's dtype; the others are of
-    that one or float32."""
+    """The parameters for a chain in `dtype`. of_x: the names of those with x's dtype; the others have that
+    dtype or float32."""
 
     def one(name: str, value):
         if not isinstance(value, Tensor) or not value.is_floating_point() or value.dtype == torch.float64:
@@ -54,7 +54,7 @@ def cast(
 
 
 def result_dtype(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor | None]) -> torch.dtype:
-    """The dtype of what torch's operators make of these under the autocast that is on."""
+    """The dtype that torch's operators give for these under the active autocast."""
     kind = x.device.type
     given = {name: value.dtype for name, value in parameters.items() if isinstance(value, Tensor)}
     return _result_dtype(chain, kind, torch.get_autocast_dtype(kind), x.dtype, tuple(given.items()))
@@ -73,7 +73,7 @@ def _result_dtype(chain: Chain, kind: str, autocast: torch.dtype, of_x: torch.dt
 
 
 def norm_dtype(x: Tensor, parameters: Mapping[str, Tensor]) -> torch.dtype:
-    """The dtype of torch.group_norm's result under the autocast that is on."""
+    """The dtype of torch.group_norm's result under the active autocast."""
     vectors = {name: value.new_zeros(ROWS) for name, value in parameters.items()}
     with torch.no_grad():
         return torch.group_norm(x.new_zeros(ROWS, ROWS), 1, **vectors).dtype
@@ -82,9 +82,9 @@ def norm_dtype(x: Tensor, parameters: Mapping[str, Tensor]) -> torch.dtype:
 def divide(
     chain: Chain, dtype: torch.dtype, parameters: Mapping[str, Tensor | None]
 ) -> tuple[Chain | None, tuple[Pointwise, ...]]:
-    """The part of the chain that is computed in `dtype`, and the operators that torch runs after it: from the
-    first on that adds a tensor of another dtype. None where that is before the norm, or where there is no
-    norm and no operator before it."""
+    """The part of the chain that is computed in `dtype`, and the operators that torch runs after it, from the
+    first one that adds a tensor of another dtype. None if that one is before the norm, or the first of a
+    chain without a norm."""
 
     def is_wide(step: Pointwise) -> bool:
         value = parameters.get(step.tensor) if step.tensor else None

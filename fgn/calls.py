@@ -1,7 +1,7 @@
 """One call of the library without gradients: `run_chain()` plans it, finds its memory and launches it.
 
-The version "library" finds its product made: torch multiplies here, before the library is called. A call that
-used the tensors as they were given is kept for those like it (`fgn.native.repeated`).
+For the version "library", torch multiplies here, before the library is called. A call that used the given
+tensors without copies is kept for similar calls (`fgn.native.repeated`).
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def run_chain(
 ) -> Tensor:
     """`chain_forward()` without torch.library around it.
 
-    `PRODUCT` is the product alone. poison: the result and the scratch memory are NaN before the
-    first launch. multiprocessors: plan the launches for a device with so many multiprocessors; None for as
-    many as this device has.
+    `PRODUCT` is the product alone. poison: the result and the scratch memory are NaN before the first launch.
+    multiprocessors: plan the launches for a device with this many multiprocessors; None: this device's
+    number.
     """
     tensors = {name: parameters[name] for name in chain.tensors}
     vectors = {name: value for name, value in parameters.items() if name not in ("weight", *tensors)}
@@ -90,7 +90,7 @@ def run_chain(
             counted.allow(x=x, y=y, workspace=workspace, **used)
             pointers = (pointer(x), pointer(y), pointer(workspace))
             raise_for(library, library.fgn_run(plan, c_chain, *pointers, size, stream))
-            # A counted call is one of another library, which a plain call may not repeat.
+            # A counted call uses another library, so a plain call may not repeat it.
             if kept and multiprocessors is None and not is_counting.get():
                 _keep(library, plan, c_chain, chain, *given, x, used, version, given_precision)
         return y
@@ -112,7 +112,7 @@ def multiply(x: Tensor, weight: Tensor, bias: Tensor | None, version=None, preci
 
 
 def _plan_and_vectors(library, chain, shape, precision, x, vectors, version, frozen, multiprocessors):
-    """The plan of a call, and the type that its version reads vectors in: their own, or else float32."""
+    """The plan of a call, and the type in which its version reads vectors: their own, or else float32."""
     may = version == LIBRARY or can_multiply(x, vectors, precision)
     if version == LIBRARY and not fits_torch_product(x, vectors):
         raise RuntimeError(
@@ -136,10 +136,9 @@ def _plan_and_vectors(library, chain, shape, precision, x, vectors, version, fro
 def _prepared_weight(library, plan, c_chain, weight: Tensor, keeps: bool, stream):
     """What the plan's version makes of the weight beside it: (plan, memory, whether it is kept).
 
-    The memory is None where the version makes nothing, or makes it in the workspace. keeps: whether later
-    calls can use it. c_chain gets the memory's address. The returned plan may differ from the given one:
-    where nothing can be kept, the library plans for this call alone, which need not look whether the weight
-    has changed.
+    The memory is None if the version makes nothing, or makes it in the workspace. keeps: whether later calls
+    can use it. c_chain gets the memory's address. The returned plan may differ from the given one: if nothing
+    can be kept, the library plans for this call alone, which need not check whether the weight has changed.
     """
     if plan.prepared_bytes == 0:
         return plan, None, True
@@ -160,7 +159,7 @@ def _prepared_weight(library, plan, c_chain, weight: Tensor, keeps: bool, stream
 
 
 def _planned_alike(library, plan, c_chain):
-    """The plan of this chain for the version and the device of another one."""
+    """The plan of this chain for the version and device of another plan."""
     other = ffi().new("fgn_plan *")
     device = ffi().addressof(plan, "device")
     raise_for(library, library.fgn_plan_candidate(plan.version, plan.candidate, c_chain, device, other))
@@ -168,7 +167,7 @@ def _planned_alike(library, plan, c_chain):
 
 
 def _splits(library, plan, c_chain) -> bool:
-    """Whether the plan's version splits the weight, so that it would keep something of a frozen one."""
+    """Whether the plan's version splits the weight, so that it would keep the halves of a frozen one."""
     if plan.prepared_bytes > 0:
         return True
     before, c_chain.frozen = c_chain.frozen, 1
@@ -188,9 +187,9 @@ def fits_torch_product(x: Tensor, parameters: Mapping[str, Tensor | None]) -> bo
 
 
 def can_multiply(x: Tensor, parameters: Mapping[str, Tensor | None], precision: str) -> bool:
-    """Whether a plan may ask for torch's product where no version is named. Three things have to hold: torch
-    takes the tensors; torch's setting, which is the whole process's, is the call's precision; and nobody has
-    asked torch for deterministic algorithms, for which cuBLAS wants a variable of the environment."""
+    """Whether a plan may ask for torch's product if no version is named. Three conditions must hold: torch
+    takes the tensors; torch's setting, which is global, is the call's precision; and deterministic
+    algorithms, for which cuBLAS needs an environment variable, are off."""
     return (
         fits_torch_product(x, parameters)
         and torch_multiplies(precision)
@@ -199,7 +198,7 @@ def can_multiply(x: Tensor, parameters: Mapping[str, Tensor | None], precision: 
 
 
 def _product_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, precision: str) -> Tensor:
-    """v = x W^T + bias, as kernels read it."""
+    """v = x W^T + bias, in a form that kernels read."""
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False), torch_multiplies_as(precision):
         return usable(torch.nn.functional.linear(x, weight, bias))
 
@@ -223,7 +222,7 @@ def _repeated_product(precision: str):
 
 
 def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version, precision):
-    """Keeps this call for later calls like it, if it used the tensors as they were given, without copies."""
+    """Keeps this call for later ones like it, if it used the given tensors without copies."""
     names = names_of(chain)
     used, given = (tuple(of.get(name) for name in names) for of in (parameters, given))
     pairs = [(a, b) for a, b in zip(used, given, strict=True) if a is not b]
@@ -236,7 +235,7 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
         library.fgn_run,
     )
     multiplies = plan.product_bytes > 0
-    # what is frozen may change the choice between a product of halves and torch's
+    # frozen weights may change the choice between a product of halves and torch's
     resolved = resolve(precision, x.dtype)
     of_halves = multiplies and resolved == "ieee"
     repeated.keep(

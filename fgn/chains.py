@@ -1,7 +1,7 @@
 """The chains: y = after(GroupNorm(before(x W^T + bias))), or without a norm y = before(x W^T + bias).
 
-A chain is described here and nowhere else. `CHAINS` is the table of those with a name; another chain of the
-same form is one more entry. The operators that a chain may use before and after its GroupNorm are rows of
+Chains are described only here. `CHAINS` is the table of named ones; another chain of the same form is one
+more entry. The operators that a chain may use before and after its GroupNorm are rows of
 `fgn.operators.POINTWISE`.
 """
 
@@ -51,7 +51,7 @@ class Chain:
             for step in steps:
                 if step.kind not in IN_CHAINS:
                     raise ValueError(f"{field_name}: no chain has {step.kind}")
-        # torch.compile's own numbers pass, which are of none of Python's types.
+        # torch.compile's own numbers, which have none of Python's types, are accepted.
         if isinstance(self.groups, (float, str, type(None))):
             raise TypeError(f"groups: expected a whole number, got {self.groups!r}")
         if isinstance(self.eps, (str, type(None))):
@@ -72,17 +72,17 @@ class Chain:
 
     @property
     def last(self) -> tuple[Pointwise, ...]:
-        """The operators behind which nothing comes: `after`, or without a norm `before`."""
+        """The last operators: `after`, or without a norm `before`."""
         return self.after if self.has_norm else self.before
 
     @property
     def channels(self) -> tuple[str, ...]:
-        """The names of the parameters that its channel operators read, in the order of the steps."""
+        """The names of the parameters of its channel operators, in the order of the steps."""
         return tuple(step.channel for step in self.before + self.after if step.channel is not None)
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """The names of the (batch, out_features) tensors that its operators read, in their order."""
+        """The names of the (batch, out_features) tensors of its operators, in their order."""
         return tuple(step.tensor for step in self.before + self.after if step.tensor is not None)
 
 
@@ -114,8 +114,8 @@ CHAINS = {
     )
 }
 
-# The sizes of the benchmark that the three chains come from. The simulator gets sizes that it runs in well
-# under a second, with as many channels per group as the benchmark has.
+# The sizes in the benchmark from which the three chains come. The simulator's sizes run in well under a
+# second, and have as many channels per group as the benchmark's.
 BENCHMARK_FEATURES = 8192
 BENCHMARK_BATCH = 1024
 SIMULATOR_FEATURES = 512
@@ -140,7 +140,7 @@ def default_shape(chain: Chain, device: str | torch.device) -> Shape:
 
 
 def problem(chain: str | Chain, shape=None, device: str | torch.device = "cpu") -> tuple[Chain, Shape]:
-    """The chain and the sizes that a caller means.
+    """The chain and the sizes for a caller's arguments.
 
     shape: (batch, in_features, out_features), with the chain's own groups, or a `Shape`, whose groups replace
     them; None is `default_shape()`.
@@ -160,7 +160,7 @@ def problem(chain: str | Chain, shape=None, device: str | torch.device = "cpu") 
 
 
 def problem_of(row) -> tuple[Chain, Shape]:
-    """The chain and the sizes that a row of a table names: chain, batch, in_features and so on."""
+    """The chain and the sizes in a row of a table: chain, batch, in_features and so on."""
     return problem(row.chain, tuple(int(getattr(row, size)) for size in Shape._fields))
 
 
@@ -173,8 +173,8 @@ def random_inputs(
 ):
     """Random (x, parameters), the same on every device for the same seed; other dtypes are float32 rounded.
 
-    x is uniform in [0, 1), the linear layer's parameters are as nn.Linear would make them, channel vectors
-    are normal, and GroupNorm's weight and bias differ per channel, so that a mistake in any of them is seen.
+    x is uniform in [0, 1), the linear layer's parameters are distributed as by nn.Linear, channel vectors are
+    normal, and GroupNorm's weight and bias differ per channel, so that a mistake in any of them shows.
     """
     generator = torch.Generator().manual_seed(seed)
     batch, in_features, out_features, _ = shape

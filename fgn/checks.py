@@ -20,7 +20,7 @@ from fgn.structs import C_TYPES, index_of_version
 
 
 def check_kind(name: str, value, device: torch.device | None = None, dtypes=tuple(C_TYPES)):
-    """Checks all but the shape of one argument."""
+    """Checks everything except the shape of one argument."""
     if not isinstance(value, Tensor):
         raise TypeError(f"{name}: expected a torch.Tensor, got {type(value).__name__}")
     if value.dtype not in dtypes:
@@ -76,8 +76,7 @@ def check_groups(groups: int, channels: int, name: str = "groups"):
 def check_choice(version: str | None, precision: str | None):
     """Refuses a version or a precision that does not exist, before there are tensors.
 
-    ValueError says which names exist. Where no library is here, names of versions cannot be looked up, and
-    pass.
+    ValueError lists the existing names. Without a library, names of versions cannot be checked, and pass.
     """
     if precision is not None:
         check_precision(precision, OF_CALLS)
@@ -87,7 +86,8 @@ def check_choice(version: str | None, precision: str | None):
 
 
 def check_call(version, precision, x, others: Mapping[str, Tensor], tensors=()):
-    """Refuses, in fgn's words, what torch.library would refuse in words of its own, or would not refuse."""
+    """Refuses, with fgn's messages, what torch.library would refuse with other messages, or would not
+    refuse."""
     if version is not None and not isinstance(version, str):
         raise TypeError(f"version: expected None or the name of a version, got {type(version).__name__}")
     if precision is not None and not isinstance(precision, str):

@@ -1,4 +1,4 @@
-"""The commands of `python -m fgn`, but for those of puzzles (`fgn.puzzles.commands`)."""
+"""The commands of `python -m fgn`, except those of puzzles (`fgn.puzzles.commands`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show(frame: pd.DataFrame, arguments, title: str = "", **how):
 
 
 def text_of(frame: pd.DataFrame, **how) -> str:
-    """The table for people: texts begin at the left of their column, which pandas puts at its right."""
+    """The table for people: texts are aligned left, which pandas aligns right."""
     widths = {
         name: max(len(str(name)), column.str.len().max())
         for name, column in frame.items()
@@ -53,7 +53,7 @@ def print_tables(arguments):
 
 
 def device_of(name: str) -> torch.device:
-    """The device of a name on the command line, which has to be here."""
+    """The device named on the command line, which has to be present."""
     try:
         device = torch.device(name)
     except RuntimeError:
@@ -177,7 +177,7 @@ def _sweep(arguments, device: torch.device):
 
 
 def _timed(arguments) -> dict:
-    """How long each subject is timed, where the reader says so."""
+    """How long each subject is timed, if the user sets it."""
     return {} if arguments.seconds is None else {"seconds": arguments.seconds}
 
 
@@ -358,7 +358,7 @@ def _folder(text: str) -> Path:
 
 
 def device_of_library(name: str) -> torch.device:
-    """The device that a library is for, which need not be here."""
+    """A library's device, which need not be present."""
     if name not in ("cpu", "cuda"):
         raise argparse.ArgumentTypeError(f"expected cpu or cuda, got {name}")
     return torch.device(name)
@@ -369,7 +369,7 @@ TABLES = (env, doctor, versions, compare, bench, profile, model, bugs)
 
 
 def describe(add: Callable[[Callable], argparse.ArgumentParser]) -> None:
-    """Adds the commands. add: makes the parser of a command from its function."""
+    """Adds the commands. add: makes a command's parser from its function."""
 
     def command(function, problem: bool = False):
         added = add(function)

@@ -1,8 +1,9 @@
-"""GroupNorm of feature maps: y = after(GroupNorm(before(v))), where v has positions behind its channels.
+"""GroupNorm of feature maps: y = after(GroupNorm(before(v))), where v's dimensions after the channels are
+positions.
 
-A convolution makes such a v, (batch, channels, positions …), and torch makes the convolution: one launch of
-`cuda_c/feature_maps/` is the rest, the norm and the operators around it. There are no gradients: `fgn.fuse()`
-leaves what has feature maps to torch where one is wanted.
+torch's convolution makes such a v, (batch, channels, positions …). One launch of `cuda_c/feature_maps/`
+computes the rest, the norm and the operators around it. There are no gradients: if one is wanted,
+`fgn.fuse()` leaves feature maps to torch.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from fgn.structs import C_TYPES, pointer, usable, write_steps
 class FeatureMaps:
     """A GroupNorm of feature maps, with operators before and after it.
 
-    groups: of the channels, one by one statistics of each sample. before, after: pointwise steps. Their
-    vectors are (channels,), or (batch, channels): of each sample. scaled, shifted: whether the norm has a
-    weight and a bias, the operands "scale" and "shift". keeps: whether u = before(v) is a second
-    result. operands: the names of what the steps read.
+    groups: of channels; each has its own statistics in each sample. before, after: pointwise steps. Their
+    vectors are (channels,), or (batch, channels) for each sample. scaled, shifted: whether the norm has a
+    weight and a bias, the operands "scale" and "shift". keeps: whether u = before(v) is a second result.
+    operands: the names of the steps' operands.
     """
 
     groups: int
@@ -71,12 +72,12 @@ def _applied(steps: tuple[Pointwise, ...], v: Tensor, operands: Mapping[str, Ten
 
 
 def is_channels_last(v: Tensor) -> bool:
-    """Whether a position's channels lie side by side in memory, and not a channel's positions."""
+    """Whether a position's channels are contiguous in memory, rather than a channel's positions."""
     return v.dim() > 2 and not v.is_contiguous() and v.movedim(1, -1).is_contiguous()
 
 
 class _Call(OneLaunch):
-    """What a call of one kind needs. last: whether it is one of channels_last."""
+    """What a call of one kind needs. last: whether it is channels_last."""
 
     def __init__(self, library, maps: FeatureMaps, v: Tensor, operands, vectors: torch.dtype, last: bool):
         self.maps, self.library, self.device, self.last = maps, library, v.get_device(), last
@@ -104,11 +105,11 @@ class _Call(OneLaunch):
         return tensor.movedim(1, -1) if self.last and tensor.dim() > 2 else tensor
 
     def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
-        """Memory for y and, where it is kept, u, laid out as v."""
+        """Memory for y and, if it is kept, u, with v's layout."""
         return torch.empty_like(v), torch.empty_like(v) if self.maps.keeps else None
 
     def __call__(self, v: Tensor, operands: tuple[Tensor, ...]):
-        """The result, or None where a tensor is not one that can be used as it is."""
+        """The result, or None if a tensor would have to be copied."""
         if not repeated.usable_address(self.as_seen(v)) or not self.takes(tuple(map(self.as_seen, operands))):
             return None
         return self.launch(v)
@@ -161,13 +162,13 @@ _calls = Calls(_checked, "GroupNorm of feature maps")
 
 
 def feature_maps_forward(maps: FeatureMaps, v: Tensor, operands: Mapping[str, Tensor] | None = None):
-    """y = after(GroupNorm(before(v))), one launch; (y, u) with u = before(v) where it is kept.
+    """y = after(GroupNorm(before(v))), one launch; (y, u) with u = before(v) if it is kept.
 
     v: (batch, channels, positions …) with any number of dimensions of positions, float32, float16 or
-    bfloat16, on a GPU or for the simulator; contiguous or channels_last, and copied where it is neither.
-    operands: what the steps read, by name, with the norm's "scale" and "shift": vectors of v's dtype or all
-    of float32, (channels,) or for each sample (batch, channels); tensors of v's shape and dtype. y: as v,
-    also in memory. Sums are float32.
+    bfloat16, on a GPU or for the simulator; contiguous or channels_last, and copied if it is neither.
+    operands: the steps' operands by name, with the norm's "scale" and "shift": vectors of v's dtype or all of
+    float32, (channels,) or for each sample (batch, channels); tensors of v's shape and dtype. y: like v, also
+    in memory. Sums are float32.
     TypeError and ValueError name the argument, what came and what was expected. RuntimeError for tensors
     that require grad, for there are no gradients, and for groups that a launch does not take (`fgn.h`).
     """

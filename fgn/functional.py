@@ -56,7 +56,7 @@ def _has_gradient(*tensors: Tensor | None) -> bool:
 
 
 def _are_ordinary(*tensors: Tensor) -> bool:
-    """Whether torch.library would do no more than call the kernels."""
+    """Whether torch.library would only call the kernels."""
     return tensors[0].device.type in ("cpu", "cuda") and all(
         type(tensor) in repeated.ORDINARY_TENSORS for tensor in tensors
     )
@@ -69,7 +69,7 @@ def chain_forward(
     version: str | None = None,
     precision: str | None = None,
 ) -> Tensor:
-    """y = after(GroupNorm(before(x W^T + bias))), or of a chain without a norm y = before(x W^T + bias).
+    """y = after(GroupNorm(before(x W^T + bias))), or without a norm y = before(x W^T + bias).
 
     x: (batch, in_features). parameters: "weight" (out_features, in_features); "bias", "norm_weight" and
     "norm_bias" (out_features,), each of which may be missing or None; and (out_features,) for each name in
@@ -145,7 +145,7 @@ def forward_in_autocast(
     result: torch.dtype,
     precision: str | None = None,
 ) -> Tensor:
-    """`chain_forward()` under torch.autocast, which is on. result: the dtype of what is returned."""
+    """`chain_forward()` under an active torch.autocast. result: the result's dtype."""
     dtype = autocast.dtype_for(x)
     head, rest = autocast.divide(chain, dtype, parameters)
     if head is None:
@@ -207,9 +207,8 @@ def group_norm(
     """GroupNorm by a version's GroupNorm alone: statistics per sample and group, biased variance.
 
     x: (batch, channels), float32, float16 or bfloat16; num_groups divides channels; weight and bias:
-    (channels,) or None, of that dtype or float32. Returns (batch, channels), of x's dtype, or under
-    torch.autocast of the dtype that torch.group_norm gives. The statistics are computed in float32 for every
-    dtype.
+    (channels,) or None, of that dtype or float32. Returns (batch, channels), of x's dtype; under
+    torch.autocast of torch.group_norm's dtype. The statistics are computed in float32 for every dtype.
     """
     transforms.refuse_forward_mode(x, weight, bias)
     given = {name: value for name, value in (("weight", weight), ("bias", bias)) if value is not None}

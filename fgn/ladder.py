@@ -1,4 +1,4 @@
-"""The versions: how a chain is cut into launches, from the naive one up. The C library holds the table."""
+"""The versions: ways to divide a chain into launches, from the naive one up. The C library has the table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fgn.native.library import version_table
 
 
 def default_device() -> torch.device:
-    """The GPU when there is one, else the CPU, which is the simulator."""
+    """The GPU if there is one, else the CPU, which is the simulator."""
     return torch.device(arrays.default_device())
 
 
@@ -22,7 +22,7 @@ def versions(chain=None, shape=None, device=None, precision: str = "ieee") -> pd
     chain, shape: as in `fgn.compare()`. precision: one of `fgn.precision.PRECISIONS`.
 
     Columns: chain, name, launches (kernels of fgn that one call launches;
-    missing where the version does not run), supported, gemm and norm (the files in `cuda_c/` that hold its
+    missing if the version does not run), supported, gemm and norm (the files in `cuda_c/` that hold its
     matrix product and its GroupNorm), needs (what it asks of the chain or the device), summary.
     """
     device = torch.device(device) if device is not None else default_device()

@@ -1,9 +1,9 @@
 """Drop-in modules for the three chains: each is what `fgn.fuse()` makes of its reference module.
 
 Each inherits its reference's constructor, so parameter names, their order of creation and state_dict are the
-reference's. Its forward() is the reference's with the chain in it as one call, and follows the module as it
-is when it is called: settings of submodules, hooks, replaced submodules. Where the module is no longer of
-that form, torch runs its parts, and a warning says so once.
+reference's. Its forward() is the reference's with the chain as one call, and follows the module's state at
+the call: settings of submodules, hooks, replaced submodules. If the module no longer has that form, torch
+runs its parts, with one warning.
 """
 
 from __future__ import annotations
@@ -20,8 +20,7 @@ from fgn.fusing.fuse import FusedForward
 class ChainModule(nn.Module):
     """What the drop-in modules share. `version` and `precision` choose the kernels.
 
-    It computes nothing itself: TypeError for a module that has neither `reference_forward` nor a forward() of
-    its own.
+    It computes nothing itself: TypeError for a module with neither `reference_forward` nor its own forward().
     """
 
     reference_forward = None
@@ -52,11 +51,11 @@ class ChainModule(nn.Module):
 
     @property
     def chain(self) -> Chain:
-        """The chain that the module is now. ValueError where it is no chain."""
+        """The module's present chain. ValueError if it is no chain."""
         return self._chain_and_parameters()[0]
 
     def chain_parameters(self) -> dict[str, Tensor | None]:
-        """The module's parameters by the names that `fgn.chain_forward()` gives them."""
+        """The module's parameters by their names in `fgn.chain_forward()`."""
         return self._chain_and_parameters()[1]
 
     def _chain_and_parameters(self):

@@ -1,4 +1,5 @@
-"""A launch of the library that is a call of its own: y of v and operands, and u where the launch keeps it."""
+"""A launch of the library as a separate call: computes y from v and operands, and u if the launch keeps
+it."""
 
 from __future__ import annotations
 
@@ -19,11 +20,11 @@ class OneLaunch:
     """What a call of one kind needs.
 
     library, device: where it runs, -1 for the CPU. c_forward: the C function of c_struct, v, u, y and the
-    stream. arguments: where the operands' addresses go in the struct.
+    stream. arguments: the places of the operands' addresses in the struct.
     """
 
     def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
-        """Memory for y and, where it is kept, u."""
+        """Memory for y and, if it is kept, u."""
         raise NotImplementedError
 
     def run(self, v: Tensor, y: Tensor, u: Tensor | None, stream: int) -> Tensor | tuple[Tensor, Tensor]:
@@ -34,8 +35,8 @@ class OneLaunch:
         return y if u is None else (y, u)
 
     def takes(self, operands: tuple[Tensor, ...]) -> bool:
-        """Whether the call can be made here, with these operands as they are; the struct points to them
-        then."""
+        """Whether the call can be made here with these operands without copies; then the struct points to
+        them."""
         if self.device < 0:
             if is_counting.get():
                 return False
@@ -44,14 +45,14 @@ class OneLaunch:
         return not operands or self.arguments.point_to(operands)
 
     def launch(self, v: Tensor, sizes=None):
-        """The result of v, where `takes()` has taken the operands. sizes: v's, where it is no matrix."""
+        """The result for v, after `takes()` has accepted the operands. sizes: v's, if it is no matrix."""
         if self.device < 0:
             with interruptible(self.library):
                 return self.run(v, *self.results(v, sizes), 0)
         return self.run(v, *self.results(v, sizes), torch._C._cuda_getCurrentRawStream(self.device))
 
     def __call__(self, v: Tensor, operands: tuple[Tensor, ...]):
-        """The result, or None where a tensor is not one that can be used as it is."""
+        """The result, or None if a tensor would have to be copied."""
         if not repeated.usable_address(v) or not self.takes(operands):
             return None
         return self.launch(v)
@@ -62,7 +63,7 @@ def need_gradients(v: Tensor, operands) -> bool:
 
 
 def _key_of(of, v: Tensor, tensors) -> tuple:
-    """Cache key: what decides a call's struct."""
+    """Cache key: everything that decides a call's struct."""
     return (
         id(of),
         v.shape,
@@ -75,11 +76,11 @@ def _key_of(of, v: Tensor, tensors) -> tuple:
 
 
 class Calls:
-    """Makes the calls of one kind of launch, and keeps them for those that are like them.
+    """Makes the calls of one kind of launch, and keeps them for later ones like them.
 
-    checked: takes what the launch computes, v and the operands, and raises TypeError or ValueError where they
-    are none. It returns v and the operands as the kernels read them, and a function that makes the call of
-    these in a library. title: of what the launch computes, for a message.
+    checked: a function that takes the launch's description, v and the operands, and raises TypeError or
+    ValueError if they are invalid. It returns v and the operands in the kernels' form, and a function that
+    makes their call in a library. title: of the launch, for a message.
     """
 
     def __init__(self, checked: Callable, title: str):
@@ -87,7 +88,7 @@ class Calls:
         self.kept: dict[tuple, OneLaunch] = {}
 
     def kept_call(self, of, v: Tensor, tensors) -> OneLaunch | None:
-        """The call of the library for tensors of these shapes, if one was made on this thread."""
+        """The library's call for tensors of these shapes, if this thread has made one."""
         return self.kept.get(_key_of(of, v, tensors))
 
     def __call__(self, of, v: Tensor, operands: Mapping[str, Tensor] | None = None):

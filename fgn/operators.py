@@ -1,9 +1,9 @@
 """The pointwise operators that a chain may use before and after its GroupNorm: one row each.
 
-A row says what the operator is called, what it computes, in words that `cuda_c/fgn.h` repeats and by torch's
-own function, which is what results are checked against and what its derivative follows from. An operator is
-added by a row here, its name in `fgn_pointwise_kind`, and a case in `cuda_c/shared/pointwise.h` (its value)
-and `cuda_c/shared/pointwise_slopes.h` (its derivative); a test compares all four.
+A row has the operator's name, a formula that `cuda_c/fgn.h` repeats, and torch's own function, against which
+results are checked and whose derivative is the operator's. A new operator needs a row here, its name in
+`fgn_pointwise_kind`, and a case in `cuda_c/shared/pointwise.h` (its value) and
+`cuda_c/shared/pointwise_slopes.h` (its derivative); a test compares all four.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from torch import Tensor
 
 CHANNEL, TENSOR = "channel", "tensor"
 
-# The names of a call's other tensors, which no operand may have.
+# Reserved names: those of a call's other tensors, which no operand may have.
 TAKEN = ("x", "y", "workspace", "prepared", "weight", "bias", "norm_weight", "norm_bias")
 
 
@@ -27,12 +27,12 @@ class Operator:
     """A pointwise operator.
 
     formula: what it computes from the value v, the constants a and b, and `channel[c]` or `tensor[r, c]`.
-    torch: the same as a function of v (batch, out_features), a, b, and the operand or None.
-    operand: "channel" where it reads a channel vector (out_features,), "tensor" where it reads a tensor of
+    torch: the same as a function of v (batch, out_features), a, b, and the operand or None. operand:
+    "channel" if it reads a channel vector (out_features,), "tensor" if it reads a tensor of
         v's shape, None where it reads neither.
-    defaults: a and b where nobody gives them, which are torch's own defaults.
-    constants: what a and b are called in torch; empty where the operator does not read them.
-    refusal: what is wrong with constants a and b, or None.
+    defaults: a and b if they are not given: torch's own defaults.
+    constants: torch's names of a and b; empty if the operator does not read them. refusal: what is wrong with
+    constants a and b, or None.
     constant_slopes: whether its slopes, by v and by the operand, are the same at every value, so that a
         backward reads none.
     in_chains: whether a chain may have it. Functions of rows and of feature maps may have any.
@@ -201,9 +201,9 @@ class Pointwise:
     """One pointwise step of a chain.
 
     kind: a key of `POINTWISE`.
-    a, b: its constants, as the row of `POINTWISE` says; None is torch's default.
+    a, b: its constants, by the row of `POINTWISE`; None is torch's default.
     channel: for an operator with a channel vector, the name of the parameter (out_features,) that holds it.
-    tensor: for an operator with a tensor, the name under which (batch, out_features) is given.
+    tensor: for an operator with a tensor, the name of the (batch, out_features) operand.
     """
 
     kind: str

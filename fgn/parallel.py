@@ -1,16 +1,15 @@
-"""Tensor parallelism: the columns of a chain on several GPUs, and its groups with them.
+"""Tensor parallelism: divides the columns of a chain, and so its groups, among several GPUs.
 
-The product's output channels are cut into as many parts as there are processes, and with them the Linear's
-bias, GroupNorm's weight and bias and every channel vector. Each process has whole groups, so the norm needs
-no communication: forward there is none but to gather y where that is asked for, backward one sum over the
-processes, of the gradient of x.
+The product's output channels are divided among the processes, and with them the Linear's bias, GroupNorm's
+weight and bias and every channel vector. Each process has whole groups, so the norm needs no communication.
+The forward only gathers y, if that is requested; the backward sums the gradient of x over the processes.
 
     mesh = init_device_mesh("cuda", (2,))
     model = parallelize_module(fgn.GemmGroupNormHardtanh(...), mesh, fgn.parallel.ChainParallel())
 
-The style is one for `torch.distributed.tensor.parallel.parallelize_module`. Parameters become DTensors that
-are sharded by their channels, as `ColwiseParallel` shards those of a Linear, so optimizers, `fully_shard()`
-over another dimension of the mesh and distributed checkpoints treat them as they treat torch's.
+The style is one for `torch.distributed.tensor.parallel.parallelize_module`. Parameters become DTensors,
+sharded by their channels as `ColwiseParallel` shards a Linear's, so optimizers, `fully_shard()` over another
+dimension of the mesh and distributed checkpoints treat them like torch's.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ __all__ = ["ChainParallel"]
 
 
 def _the_part(module: nn.Module) -> tuple[FusedForward, ChainPart]:
-    """The one chain that the module's forward() is. ValueError where it is more than that, or none."""
+    """The single chain of the module's forward(). ValueError if it is more than a chain, or none."""
     own = hasattr(module, "fused_forward")
     fused = module.fused_forward() if own else fused_of(module) if is_fused(module) else FusedForward(module)
     return fused, _part_of(fused.current(), type(module).__name__)
 
 
 def _part_of(traced, name: str) -> ChainPart:
-    """The one chain of a traced forward(). name: of the module's class."""
+    """The single chain of a traced forward(). name: of the module's class."""
     if traced is None or not traced.parts:
         raise ValueError(
             f"module: expected one whose forward() is a chain, got {name}; fgn.explain() says what it is"
@@ -63,7 +62,7 @@ def _part_of(traced, name: str) -> ChainPart:
 
 
 def _places(part: ChainPart) -> list[tuple[dict, str]]:
-    """Where the parameters and buffers of the chain are: (a dict, a key)."""
+    """The places of the chain's parameters and buffers: (a dict, a key)."""
     found, owner = part.found, part.owner
     places = [(found.linear, "weight"), (found.linear, "bias"), (found.norm, "weight"), (found.norm, "bias")]
     if found.linear is None or found.norm is None:
@@ -80,27 +79,27 @@ def _places(part: ChainPart) -> list[tuple[dict, str]]:
 
 
 def _placement(tensor: Tensor, channels: int) -> Placement:
-    """How a tensor is placed: sharded by its channels; a single number is replicated."""
+    """The placement of a tensor: sharded by its channels; a single number is replicated."""
     if channels > 1 and tensor.dim() and channels in (tensor.shape[0], tensor.shape[-1]):
         return Shard(0 if tensor.shape[0] == channels else tensor.dim() - 1)
     return Replicate()
 
 
 class _LocalChain:
-    """Takes the place of the module's forward(), and runs this process's columns of the chain.
+    """Replaces the module's forward(), and runs this process's columns of the chain.
 
-    Chain and constants are read at every call, as `fgn.fuse()` reads them.
+    Chain and constants are read at every call, as by `fgn.fuse()`.
     """
 
     def __init__(self, fused: FusedForward, style: ChainParallel, mesh: DeviceMesh):
         self.fused, self.style, self.mesh = fused, style, mesh
         self.traced = self.part = None
-        # Repeated calls are found by the identity of their chain, so each chain of a whole module has one
-        # chain of this process.
+        # Repeated calls are found by the identity of their chain, so each chain of a whole module has a fixed
+        # chain for this process.
         self.whole, self.mine = None, None
 
     def _own(self, chain: Chain) -> Chain:
-        """This process's part of the chain, the same one as long as the module's is."""
+        """This process's part of the chain; it is the same object as long as the module's chain is."""
         if chain is not self.whole:
             self.whole, self.mine = chain, replace(chain, groups=chain.groups // self.mesh.size())
         return self.mine
@@ -130,8 +129,8 @@ class _LocalChain:
         return y.to_local() if style.use_local_output else y
 
     def _whole(self, x: Tensor | DTensor) -> Tensor:
-        """All of x, in each process. In the backward each process has the part of x's gradient that its
-        columns give, and the parts are summed over the processes."""
+        """All of x in each process. In the backward each process has its columns' part of x's gradient, and
+        the parts are summed over the processes."""
         layout, needs_sum = self.style.input_layouts, x.requires_grad and torch.is_grad_enabled()
         if not isinstance(x, DTensor):
             if layout == Replicate() and not needs_sum:
@@ -157,10 +156,11 @@ def _check_groups(groups: int, processes: int):
 class ChainParallel(ParallelStyle):
     """Shards a chain by its output channels, for `parallelize_module`.
 
-    The module is a drop-in module of fgn, or any whose forward() is one chain of nn.Linear, operators and
-    nn.GroupNorm, fused or not; it is changed in place. The number of processes divides that of its groups.
+    The module is a drop-in module of fgn, or any module whose forward() is one chain of nn.Linear, operators
+    and nn.GroupNorm, fused or not; it is changed in place. The number of processes must divide the number of
+    groups.
 
-    input_layouts: of x: Replicate() by default; Shard(1) where a layer before has left its columns sharded.
+    input_layouts: of x: Replicate() by default; Shard(1) if a layer before has left its columns sharded.
     output_layouts: of y, (batch, out_features): Shard(1) by default, each process has its columns;
     Replicate() gathers them. use_local_output: whether y is a torch.Tensor or a DTensor.
     """
@@ -178,8 +178,8 @@ class ChainParallel(ParallelStyle):
         self.use_local_output = use_local_output
 
     def _apply(self, module: nn.Module, device_mesh: DeviceMesh) -> nn.Module:
-        """What parallelize_module() calls. ValueError for a module that is not one chain, and where the
-        number of processes does not divide the groups; the module is then as it was."""
+        """Called by parallelize_module(). ValueError for a module that is not one chain, or if the number of
+        processes does not divide the groups; then the module is unchanged."""
         if device_mesh.ndim != 1:
             raise ValueError(f"device_mesh: expected one dimension, got {device_mesh.ndim}")
         fused, part = _the_part(module)

@@ -1,8 +1,8 @@
-"""The plan of a call: its launches, as the C library plans them (cuda_c/fgn.h), for any GPU on any machine.
+"""The plan of a call: its launches by the C library (cuda_c/fgn.h), for any GPU on any machine.
 
-A plan is arithmetic, so `plan()` for a card by name needs no GPU: the simulator's library has the arithmetic
-of every version. What a version launches, how large its tiles are, how it splits k and what it asks of memory
-is written in C only; the model, the plots and the profiles read it here.
+A plan is arithmetic, so `plan()` for a named card needs no GPU: the simulator's library has the arithmetic of
+every version. Only the C code defines a version's launches, tiles, splits of k and memory traffic; the model,
+the plots and the profiles read them here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PRODUCT, SUMS, PARTIAL_SUMS = "product", "sums", "product, partial sums"
 
 
 class Device(NamedTuple):
-    """What a plan depends on of a GPU. Compute capability 0.0 is the simulator."""
+    """The properties of a GPU on which a plan depends. Compute capability 0.0 is the simulator."""
 
     major: int
     minor: int
@@ -42,10 +42,10 @@ DEVICES = {
 class Launch(NamedTuple):
     """One launch, with the fields of the struct fgn_launch.
 
-    words: what it computes, in order: "product", the operators' names, "norm", ... operators: those of the
-    words that are operators or the norm, in order. writes_y: False where it writes the workspace.
-    bytes_read, bytes_written: each byte once; bytes_kept: those among bytes_read that an earlier launch of
-    the call has read or written.
+    words: what it computes, in order: "product", the operators' names, "norm", ... operators: the operators
+    and the norm among the words, in order. writes_y: False if it writes the workspace. bytes_read,
+    bytes_written: each byte once; bytes_kept: those of bytes_read that an earlier launch of the call has read
+    or written.
     """
 
     kernel: str
@@ -90,8 +90,8 @@ class Launch(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How a version runs a chain. product_bytes: those of the product where the caller makes it, with torch,
-    at the beginning of the workspace; else 0. nanoseconds: what the version itself expects; None: it has no
+    """How a version runs a chain. product_bytes: the size of the product, if the caller computes it with
+    torch at the beginning of the workspace; else 0. nanoseconds: the version's own estimate; None without a
     model."""
 
     version: str
@@ -104,12 +104,12 @@ class Plan(NamedTuple):
 
     @property
     def product(self) -> Launch | None:
-        """The launch with the matrix product; None where the product is torch's (`product_bytes`)."""
+        """The launch with the matrix product; None if the product is torch's (`product_bytes`)."""
         return next((launch for launch in self.launches if launch.is_product), None)
 
 
 def _words(library, c_launch, chain: Chain) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What a launch computes, and which of it are operators or the norm."""
+    """What a launch computes, and which words are operators or the norm."""
     computes = c_launch.computes
     first, count = c_launch.before_first, c_launch.before_count
     before = tuple(step.kind for step in chain.before[first : first + count])
@@ -167,11 +167,11 @@ def plan(
 ) -> Plan:
     """The plan of a call, without a call.
 
-    chain, shape: with the shape's groups, as `fgn.chains.problem()` returns them. version: None for the one
-    that is taken for such a chain when none is named. device: a torch device that is here, the CPU for the
-    simulator and by default; a name in `DEVICES`; or a `Device`. frozen: whether the weight is
-    (`fgn.freeze()`); with another one a version that splits it also looks whether it has changed.
-    ValueError where the version does not run this chain there, with what it needs.
+    chain, shape: with the shape's groups, as `fgn.chains.problem()` returns them. version: None for the
+    default version of such a chain. device: a present torch device (by default the CPU, which is the
+    simulator); a name in `DEVICES`; or a `Device`. frozen: whether the weight is frozen (`fgn.freeze()`);
+    otherwise a version that splits it also checks whether it has changed. ValueError if the version does not
+    run this chain there, with the reason.
     """
     planned = DEVICES.get(device, device) if isinstance(device, str) else device
     here = torch.device("cpu" if planned is None or isinstance(planned, Device) else planned)

@@ -1,4 +1,4 @@
-"""The precisions: what a product may round its factors to. Sums are float32 in all of them.
+"""The precisions: the types to which a product may round its factors. Sums are float32 in all of them.
 
 The first two are torch's own words for float32 tensors (`torch.backends.cuda.matmul.fp32_precision`); the
 others follow from the tensors' dtype.
@@ -47,8 +47,8 @@ def with_gradients(precision: str | None) -> str | None:
 def resolve(precision: str | None, dtype: torch.dtype) -> str:
     """The precision of a call on tensors of this dtype, a key of `OF_CALLS`.
 
-    None follows torch: "tf32" for float32 tensors where `torch.backends.cuda.matmul` allows it, else "ieee";
-    the dtype's own for bfloat16 and float16. ValueError for a precision that this dtype does not have.
+    None follows torch: "tf32" for float32 tensors if `torch.backends.cuda.matmul` allows it, else "ieee"; the
+    dtype's own for bfloat16 and float16. ValueError for a precision that this dtype does not have.
     """
     names = [name for name, known in OF_CALLS.items() if known.dtype == dtype]
     if precision is None:
@@ -68,8 +68,8 @@ def fp8_or_own(precision: str | None) -> str | None:
 
 @contextmanager
 def torch_precision(precision: str):
-    """Inside, torch multiplies float32 matrices on a GPU as `precision` says. The setting is restored
-    afterwards; matrices of other dtypes do not follow it."""
+    """In this context torch multiplies float32 matrices on a GPU in `precision`. The setting is restored
+    afterwards; it does not affect matrices of other dtypes."""
     matmul = torch.backends.cuda.matmul
     before = matmul.fp32_precision
     matmul.fp32_precision = "tf32" if precision == "tf32" else "ieee"
@@ -80,7 +80,7 @@ def torch_precision(precision: str):
 
 
 def torch_multiplies(precision: str) -> bool:
-    """Whether torch multiplies as `precision` says: float32 matrices follow its setting, others do not."""
+    """Whether torch multiplies in `precision`: float32 matrices follow its setting, others do not."""
     if precision not in ("ieee", "tf32"):
         return True
     is_tf32 = torch._C._get_fp32_precision_getter("cuda", "matmul") == "tf32"
@@ -88,6 +88,6 @@ def torch_multiplies(precision: str) -> bool:
 
 
 def torch_multiplies_as(precision: str):
-    """`torch_precision()`, unless torch already multiplies so. The setting is the whole process's, and other
-    threads see it: only a caller who names the version with torch's product may ask for it."""
+    """`torch_precision()`, unless torch already has that setting. The setting is global, and other threads
+    see it, so it is only for callers that name the version with torch's product."""
     return nullcontext() if torch_multiplies(precision) else torch_precision(precision)

@@ -1,4 +1,4 @@
-"""The one description of a problem: a chain at its sizes, in a precision."""
+"""The single description of a problem: a chain at its sizes, in a precision."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from fgn.chains import Chain, Shape, find, problem, random_inputs
 from fgn.precision import OF_CALLS
 
-# The columns that say in a table which problem a row is about.
+# The columns of a table that identify a row's problem.
 PROBLEM = ["chain", *Shape._fields, "precision"]
 
 WARP = 32
@@ -35,17 +35,17 @@ class Problem:
         return self.shape.batch * self.shape.in_features * self.shape.out_features / WARP
 
     def inputs(self, device: str | torch.device):
-        """(x, parameters), in the dtype of the precision: those that were given, or random ones."""
+        """(x, parameters), in the dtype of the precision: the given ones, or random ones."""
         if self.given is not None:
             return self.given
         return random_inputs(self.chain, self.shape, device, self.seed, OF_CALLS[self.precision].dtype)
 
     def columns(self) -> dict:
-        """What the columns `PROBLEM` say of it."""
+        """Its values in the columns `PROBLEM`."""
         return {"chain": self.chain.name, **self.shape._asdict(), "precision": self.precision}
 
     def rows(self, table: pd.DataFrame) -> pd.DataFrame:
-        """The rows of a table that are about this problem, as far as the table has the columns `PROBLEM`."""
+        """The rows of a table for this problem, by those of the columns `PROBLEM` that the table has."""
         wanted = pd.Series(self.columns())
         wanted = wanted[[name for name in PROBLEM if name in table]]
         return table[(table[wanted.index] == wanted).all(axis=1)]
@@ -60,5 +60,5 @@ class Problem:
 
 
 def find_problem(chain: str | Chain, shape=None, precision: str = "ieee", device="cpu") -> Problem:
-    """The problem that a caller means; chain and shape as in `fgn.compare()`."""
+    """The problem for a caller's arguments; chain and shape as in `fgn.compare()`."""
     return Problem(*problem(find(chain), shape, device), precision)

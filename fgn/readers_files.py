@@ -1,4 +1,4 @@
-"""Small JSON files of what a reader has done: guesses and answers, the progress of the puzzles."""
+"""Small JSON files with a reader's guesses, answers and progress in the puzzles."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def place_of(name: str) -> Path:
 
 
 def content_of(path: Path) -> dict:
-    """What the file has, by name. A file that cannot be read counts as an empty one."""
+    """The file's contents, by name. An unreadable file counts as empty."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError):
@@ -26,8 +26,8 @@ def content_of(path: Path) -> dict:
 
 
 def replace(path: Path, text: str):
-    """Makes the text the whole of the file: who reads it meanwhile finds what was there. OSError where the
-    file cannot be written."""
+    """Replaces the file's contents atomically: a reader meanwhile finds the old ones. OSError if the file
+    cannot be written."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """What torch computes: the chains in torch's own operators, and the three reference modules.
 
-`chain_reference()` works for every chain and any floating dtype; in float64 it is what all errors are
-measured against. The modules repeat problems 30, 94 and 62 of KernelBench's level 2: the same constructors,
-parameter names and order of creation.
+`chain_reference()` works for every chain and any floating dtype; in float64 it is the reference for all
+errors. The modules repeat problems 30, 94 and 62 of KernelBench's level 2: the same constructors, parameter
+names and order of creation.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def product_reference(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor])
 
 
 def norm_reference(chain: Chain, v: Tensor, parameters: Mapping[str, Tensor]) -> Tensor:
-    """The second part of a chain, its norm and the operators after it; v where there is no norm. v: (batch,
+    """The second part of a chain, its norm and the operators after it; v if there is no norm. v: (batch,
     out_features)."""
     if not chain.has_norm:
         return v
-    # torch.group_norm is what F.group_norm calls after it has refused a single value per channel.
+    # F.group_norm refuses a single value per channel, and then calls torch.group_norm.
     v = torch.group_norm(
         v, chain.groups, parameters.get("norm_weight"), parameters.get("norm_bias"), chain.eps
     )
@@ -55,7 +55,8 @@ def chain_reference64(chain: Chain, x: Tensor, parameters: Mapping[str, Tensor])
 
 
 def ieee_float32():
-    """Inside, torch multiplies float32 matrices in float32: no TF32. The setting is restored afterwards."""
+    """In this context torch multiplies float32 matrices in float32, without TF32. The setting is restored
+    afterwards."""
     return torch_precision("ieee")
 
 

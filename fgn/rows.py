@@ -1,10 +1,10 @@
 """Functions of rows: y = after(f(before(v))), where f is over the features of each row of v.
 
 Softmax, RMSNorm, a sum, a maximum, a logsumexp, and pooling over the features are such functions. Each needs
-a whole row before it gives one value, so it is a launch of its own (`cuda_c/rows/`), with the operators
-before and after it. `ROW_FUNCTIONS` is the table of them. "values" is none: its operators alone are a launch,
-and may read v again, as x * s + x does, or the other half of each row, as a gate is. There are no gradients:
-`fgn.fuse()` leaves a function of a row to torch where one is wanted.
+a whole row for one value, so it has its own launch (`cuda_c/rows/`), with the operators before and after it.
+`ROW_FUNCTIONS` is their table. "values" is no function: its launch has the operators alone, which may read v
+again, as x * s + x does, or the other half of each row, as a gate does. There are no gradients: if one is
+wanted, `fgn.fuse()` leaves a function of a row to torch.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from fgn.one_launch import Calls, OneLaunch
 from fgn.operators import Pointwise
 from fgn.structs import C_TYPES, usable, write_steps
 
-# A step behind "values" that names this tensor reads v again.
+# A step after "values" that names this tensor reads v again.
 AGAIN = "v"
 
 
 class RowFunction(NamedTuple):
     """c_name: in `cuda_c/fgn.h`. reduces: whether it gives one value for each window of the features. torch:
-    the same of the last dimension by torch's own function, of v and eps."""
+    torch's function for the last dimension, with arguments v and eps."""
 
     c_name: str
     reduces: bool
@@ -60,10 +60,10 @@ class Rows:
 
     function: a key of `ROW_FUNCTIONS`. before, after: pointwise steps; the vectors of `before`, and of
     `after` unless the function reduces, are (features,); otherwise those of `after` have an element for each
-    window. window: how many neighbouring features one result is of, as in pooling; None for all. Features
+    window. window: the number of neighbouring features in one result, as in pooling; None for all. Features
     that fill no window are left out. eps: of RMSNorm and LayerNorm. keeps: whether u = before(v) is a second
-    result. half: for "values", 0 or 1: which half of each row of v they are; `AGAIN` is the other one then.
-    operands: the names of what the steps read.
+    result. half: for "values", 0 or 1: the half of each row of v; then `AGAIN` is the other half. operands:
+    the names of the steps' operands.
     """
 
     function: str
@@ -98,11 +98,11 @@ class Rows:
         return ROW_FUNCTIONS[self.function].reduces
 
     def features_of(self, v: Tensor) -> int:
-        """How many values of a row of v the function is of."""
+        """The number of values of a row of v that the function reads."""
         return v.shape[-1] if self.half is None else v.shape[-1] // 2
 
     def results_of(self, features: int) -> int:
-        """How many values a row of y has."""
+        """The number of values in a row of y."""
         return features // (self.window or features) if self.reduces else features
 
     def by_torch(self, v: Tensor, operands: Mapping[str, Tensor] | None = None) -> Tensor:
@@ -123,7 +123,7 @@ class Rows:
 
 
 def holds_layer_norm(features: int) -> bool:
-    """Whether LayerNorm takes rows of so many features: up to 8192, whole vectors of 8."""
+    """Whether LayerNorm takes rows of this many features: up to 8192, whole vectors of 8."""
     return features <= 8192 and features % 8 == 0
 
 
@@ -135,7 +135,7 @@ class _Call(OneLaunch):
         self.rows, self.library, self.device = rows, library, v.get_device()
         self.y_shape = (batch, rows.results_of(features))
         self.layouts: dict[tuple | None, tuple] = {}  # of y and u, by v's sizes
-        # Integers for pointers, which need no objects of their own.
+        # Integers for pointers, which need no separate objects.
         self.c_forward = ffi().cast(
             "int (*)(const fgn_rows *, uintptr_t, uintptr_t, uintptr_t, uintptr_t)", library.fgn_rows_forward
         )
@@ -162,7 +162,7 @@ class _Call(OneLaunch):
         self.arguments = repeated.Arguments(places, [operands[name] for name in rows.operands])
 
     def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
-        """Memory for y and, where it is kept, u."""
+        """Memory for y and, if it is kept, u."""
         layouts = self.layouts.get(sizes)
         if layouts is None:
             y_shape = self.y_shape if sizes is None else (*sizes[:-1], self.y_shape[1])
@@ -206,14 +206,13 @@ calls = Calls(_checked, "a function of rows")
 
 
 def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = None):
-    """y = after(f(before(v))), one launch; (y, u) with u = before(v) where the function keeps it.
+    """y = after(f(before(v))), one launch; (y, u) with u = before(v) if the function keeps it.
 
-    v: (batch, features), float32, float16 or bfloat16, on a GPU or for the simulator. operands: the tensors
-    that the steps read, by name: vectors of v's dtype or all of float32, tensors of the shape that they meet
-    and of v's dtype. y: (batch, features), or (batch, features // window) where the function reduces, of v's
-    dtype; sums are float32.
-    LayerNorm takes up to 8192 features, a multiple of 8, and RuntimeError says so for others.
-    TypeError and ValueError name the argument, what came and what was expected. RuntimeError for tensors
-    that require grad: there are no gradients.
+    v: (batch, features), float32, float16 or bfloat16, on a GPU or for the simulator. operands: the steps'
+    tensors, by name: vectors of v's dtype or all of float32, tensors of the values' shape and v's dtype. y:
+    (batch, features), or (batch, features // window) if the function reduces, of v's dtype; sums are float32.
+    LayerNorm takes up to 8192 features, a multiple of 8; RuntimeError for others. TypeError and ValueError
+    name the argument, what came and what was expected. RuntimeError for tensors that require grad: there are
+    no gradients.
     """
     return calls(rows, v, operands)

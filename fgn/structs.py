@@ -24,7 +24,7 @@ C_TYPES = {
     torch.bfloat16: "FGN_BFLOAT16",
 }
 
-# The product alone: no norm, which is what 0 groups mean to the library, and no operators.
+# The product alone: no norm (0 groups), and no operators.
 PRODUCT = Chain("product", before=(), groups=0, after=())
 
 
@@ -48,8 +48,8 @@ def library_of(device: torch.device):
 
 
 def usable(tensor: Tensor | None) -> Tensor | None:
-    """The tensor as kernels read it: contiguous, aligned for 128-bit loads, and with its own signs in memory
-    (`torch.Tensor.is_neg()`)."""
+    """The tensor in the kernels' form: contiguous, aligned for 128-bit loads, and with its true signs in
+    memory (`torch.Tensor.is_neg()`)."""
     if tensor is None:
         return None
     tensor = tensor.contiguous().resolve_neg()
@@ -57,7 +57,7 @@ def usable(tensor: Tensor | None) -> Tensor | None:
 
 
 def usable_in(tensor: Tensor | None, dtype: torch.dtype) -> Tensor | None:
-    """The tensor as kernels read it, in the dtype."""
+    """The tensor in the kernels' form, in the dtype."""
     return None if tensor is None else usable(tensor.to(dtype))
 
 
@@ -66,7 +66,7 @@ def pointer(tensor: Tensor | None):
 
 
 def allocate(size, device: torch.device, dtype: torch.dtype, poison: bool) -> Tensor:
-    """Memory for a result or for scratch; `poison` fills it with NaN, so what is never written is seen."""
+    """Memory for a result or for scratch; `poison` fills it with NaN, so that unwritten elements show."""
     tensor = torch.empty(size, dtype=dtype, device=device)
     if poison:
         tensor.view(torch.uint8).fill_(0xFF)
@@ -78,7 +78,7 @@ def error_of(library) -> str:
 
 
 class NotSupported(RuntimeError):
-    """The library's FGN_NOT_SUPPORTED: valid, but not what this version or this device takes."""
+    """The library's FGN_NOT_SUPPORTED: valid, but not supported by this version or device."""
 
 
 def raise_for(library, status: int):
@@ -105,8 +105,8 @@ def index_among(names: list[str], version: str) -> int:
 
 
 def device_struct(library, device):
-    """The struct fgn_device to plan for. device: None for the current device; a number for the current
-    device as if it had so many multiprocessors; or a `fgn.plans.Device`."""
+    """The struct fgn_device to plan for. device: None for the current device; a number for the current device
+    with that many multiprocessors; or a `fgn.plans.Device`."""
     if device is None:
         return ffi().NULL
     c_device = ffi().new("fgn_device *")
@@ -165,13 +165,13 @@ def chain_struct(
 
 
 def names_of(chain: Chain) -> tuple[str, ...]:
-    """The parameters of a chain, in the order in which repeated calls take them."""
+    """The parameters of a chain, in the order of repeated calls."""
     return ("weight", "bias", "norm_weight", "norm_bias", *chain.operands)
 
 
 def arguments_of(chain: Chain, c_chain, parameters: Mapping[str, Tensor | None], given=None):
-    """The places of the parameters' addresses in the struct, in the order of `names_of()`. given: what the
-    caller gave, in that order, where vectors of another dtype are used instead."""
+    """The places of the parameters' addresses in the struct, in the order of `names_of()`. given: the
+    caller's tensors, in that order, if vectors of another dtype replace them."""
     places = [
         *[ffi().addressof(c_chain, name) for name in ("weight", "bias", "norm_scale", "norm_shift")],
         *[
@@ -191,8 +191,8 @@ def arguments_of(chain: Chain, c_chain, parameters: Mapping[str, Tensor | None],
 def chosen_version(
     library, version, device, chain, shape, precision, c_chain, planned_for
 ) -> tuple[int, int]:
-    """The version that runs a call, and which candidate of it: as asked for; else, on the device that is
-    here, what `fgn.tune()` has found fastest; else the library's FGN_BEST_VERSION."""
+    """The version that runs a call, and its candidate: the requested one; else, on a present device, the
+    fastest by `fgn.tune()`; else the library's FGN_BEST_VERSION."""
     if version is not None:
         return index_of_version(version, device), 0
     choice = None
@@ -231,13 +231,12 @@ def plan_of(
 ):
     """The struct fgn_plan (cuda_c/fgn.h) of a call on this device: its launches, its workspace.
 
-    version: None for the one that `chain_forward()` takes when it is not told one. planned_for: another
-    device than this one, as `device_struct()` takes it. None where the version does not run this chain there:
-    the library's last error says what it needs. `fgn.plans.plan()` is the same in Python's types.
-    frozen: whether the weight is frozen (`fgn.freeze()`), so that its halves are already made. With a
-    weight that is not, a version that splits it has two launches more, or does more in one. candidate: of the
-    version's ways to run the chain; 0 is the one that it expects to be fastest. can_multiply: whether the
-    plan may ask for torch's product.
+    version: None for the default of `chain_forward()`. planned_for: another device than this one, as for
+    `device_struct()`. Returns None if the version does not run this chain there; the library's last error
+    tells the reason. `fgn.plans.plan()` is the same in Python's types. frozen: whether the weight is frozen
+    (`fgn.freeze()`), so that its halves already exist. If it is not, a version that splits it has two more
+    launches, or does more in one. candidate: the number of the version's way to run the chain; 0 is the one
+    that it expects to be fastest. can_multiply: whether the plan may ask for torch's product.
     """
     with library_of(device) as (library, _):
         c_chain = chain_struct(library, chain, shape, precision, {}, frozen=frozen, can_multiply=can_multiply)
@@ -256,13 +255,13 @@ def plan_of(
 def launch_count(
     chain: Chain, shape: Shape, version: str, device: torch.device, precision: str = "ieee"
 ) -> int | None:
-    """The number of kernels that the version launches for this chain, or None where it does not run."""
+    """The number of kernels that the version launches for this chain, or None if it does not run."""
     plan = plan_of(chain, shape, version, device, precision)
     return None if plan is None else plan.launch_count
 
 
 def default_version(chain: Chain, shape: Shape, device: torch.device, precision: str = "ieee") -> str:
-    """The version that `chain_forward()` takes for this chain when it is not told one."""
+    """The default version of `chain_forward()` for this chain."""
     plan = plan_of(chain, shape, None, device, precision)
     if plan is None:
         raise RuntimeError(f"precision: no version runs {precision} on {device}")
@@ -270,7 +269,7 @@ def default_version(chain: Chain, shape: Shape, device: torch.device, precision:
 
 
 def prepares(chain: Chain, shape: Shape, version: str, device: torch.device, precision: str = "ieee") -> bool:
-    """Whether the version makes something of a frozen weight once, which later calls find done."""
+    """Whether the version prepares a frozen weight once for later calls."""
     plan = plan_of(chain, shape, version, device, precision)
     if plan is None:
         raise RuntimeError(f"version: {version!r} does not run this on {device}")

@@ -1,5 +1,5 @@
-"""fgn's operators under torch.func, that is under grad, vjp and vmap: the formulas of torch.library
-(`fgn.torch_operators`) cannot be transformed, these can."""
+"""fgn's operators under torch.func, that is under grad, vjp and vmap: these formulas can be transformed, but
+those of torch.library (`fgn.torch_operators`) cannot."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ class _TransformedBackward(torch.autograd.Function):
 
 class _Transformed(torch.autograd.Function):
     """One of fgn's operators. forward: a function of the tensors that returns y and what it keeps. backward:
-    a function of dy, which of the gradients are wanted, the tensors and what was kept; it returns the wanted
-    ones."""
+    a function of dy, the wanted gradients, the tensors and what was kept; it returns the wanted ones."""
 
     generate_vmap_rule = True
 

@@ -1,7 +1,7 @@
-"""fgn's operators as torch.library knows them, so that torch.compile and torch.export keep them whole.
+"""Registers fgn's operators with torch.library, so that torch.compile and torch.export keep them whole.
 
 torch.library takes tensors, strings and numbers, so a chain is flattened into them (`flat()`, `parse()`).
-Each operator has a rule for fake tensors, and a formula for its gradients. A call that nobody traces does not
+Each operator has a rule for fake tensors, and a formula for its gradients. A call that is not traced does not
 come here: it goes straight to the kernels (`fgn.calls`, `fgn.gradients`).
 """
 
@@ -54,7 +54,7 @@ def flat(chain: Chain) -> tuple:
 
 def parse(before: str, after: str, constants: Sequence[float], groups: int, eps: float) -> Chain:
     """The chain that `flat()` has flattened. Equal numbers give the same object, so that its calls are kept;
-    numbers that torch.compile does not know yet give a new one."""
+    numbers that torch.compile does not know yet give a new object."""
     constants = tuple(constants)
     are_known = all(type(number) in (int, float) for number in (*constants, groups, eps))
     return (_parsed if are_known else _parsed.__wrapped__)(before, after, constants, groups, eps)
@@ -144,7 +144,7 @@ def _(x, weight, bias, *others):
 
 
 def _index_or_last(library, version: str | None, device: torch.device) -> int:
-    """The version asked for, or the last one: every version has a norm of its own."""
+    """The requested version, or the last one: every version has its own norm."""
     return library.fgn_version_count() - 1 if version is None else index_of_version(version, device)
 
 
@@ -303,7 +303,7 @@ transforms.register_training(chain_keeping, chain_backward, group_norm_backward)
 
 
 def _keep_inputs(ctx, inputs, output):
-    """What the operators that torch.library knows keep: their inputs, and of `chain_keeping` its results."""
+    """What the registered operators keep: their inputs, and for `chain_keeping` also its results."""
     tensors, channels, ctx.rest = inputs[:5], inputs[5] or (), inputs[6:]
     kept, ctx.unread = (), [False] * len(channels)
     if isinstance(output, tuple):
@@ -320,7 +320,7 @@ def _keep_inputs(ctx, inputs, output):
 
 
 def _gradients_of_chain(ctx, dy, *others):
-    """The gradients of the inputs of `chain_keeping`, or of `chain_forward`, which makes what it needs
+    """The gradients of the inputs of `chain_keeping`, or of `chain_forward`, which computes what it needs
     again."""
     before, after, constants, groups, eps, version, _ = ctx.rest
     count = ctx.channel_count or 0
@@ -328,7 +328,7 @@ def _gradients_of_chain(ctx, dy, *others):
     tensors = inputs[:5]
     channels = [kept[0] if one else value for one, value in zip(ctx.unread, inputs[5:], strict=True)]
     described = before, after, constants, groups, eps
-    # torch takes an empty list of constants for one of tensors, and wants as many gradients.
+    # torch treats an empty list of constants as one of tensors, and expects as many gradients.
     nothing = tuple([] if value == [] else None for value in ctx.rest)
     needed = [*ctx.needs_input_grad[:5]]
     channels_needed = _needed_channels(ctx.needs_input_grad[5], count)
@@ -346,7 +346,7 @@ def _gradients_of_chain(ctx, dy, *others):
 
 
 def _needed_channels(needed, count: int) -> list[bool]:
-    """torch.library says of a list of tensors which need gradients, or says one for all."""
+    """For a list of tensors torch.library tells which need gradients, or gives one answer for all."""
     return [bool(one) for one in needed] if isinstance(needed, (list, tuple)) else [bool(needed)] * count
 
 
@@ -380,7 +380,7 @@ def _keep_norm(ctx, inputs, output):
 
 
 def _gradients_of_norm(ctx, dy):
-    """The gradients of `group_norm()`. Of its forward only x was kept; the moments are computed again."""
+    """The gradients of `group_norm()`. The forward kept only x; the moments are computed again."""
     x, weight, bias = ctx.saved_tensors
     need_x, _, need_weight, need_bias, *_ = ctx.needs_input_grad
     needed = {"product": need_x, "norm_weight": need_weight, "norm_bias": need_bias}

@@ -2,23 +2,22 @@
 
     v = x W^T + bias,  h = before(v),  y = after(GroupNorm(h))
 
-The forward is two launches, the product and all the rest. Beside x and the parameters it keeps v, in x's
-dtype, and the mean and 1 / deviation of each row and group, 8 bytes. The backward computes the operators'
-values from v once more. The backward is one pass that makes dL/dv and the gradients of all vectors, and two
-products, dL/dx = dL/dv W and dL/dW = (dL/dv)^T x. Only the gradients that are asked for are computed. The
-rungs are in `cuda_c/backward/`; `backward_versions()` lists them. A step takes "fused" where the products are
-torch's, and else "split" or "transposed" (`fgn.training_calls.own_rung()`).
+The forward is two launches, the product and the rest. Beside x and the parameters it keeps v, in x's dtype,
+and the mean and 1 / deviation of each row and group, 8 bytes. The backward computes the operators' values
+from v again. It is one pass for dL/dv and the gradients of all vectors, and two products, dL/dx = dL/dv W and
+dL/dW = (dL/dv)^T x. Only requested gradients are computed. The rungs are in `cuda_c/backward/`;
+`backward_versions()` lists them. A step takes "fused" if the products are torch's, and otherwise "split" or
+"transposed" (`fgn.training_calls.own_rung()`).
 
-On a GPU the three products are torch's (cuBLAS). Two kinds are fgn's own: large float32 products in "ieee",
-which are products of split halves, at several times cuBLAS's speed; and products in another precision than
-torch's setting, which a call does not change, because the whole process has it. On the simulator all are
-fgn's own.
+On a GPU the three products are torch's (cuBLAS), except two kinds, which are fgn's own: large float32
+products in "ieee", computed from split halves at several times cuBLAS's speed; and products in another
+precision than torch's global setting, which a call does not change. On the simulator all are fgn's own.
 
-This module calls the library: `fgn.gradients` makes autograd's formulas of it, `fgn.torch_operators` those of
-torch.library, `fgn.torch_func` those of torch.func.
+This module calls the library: `fgn.gradients` builds autograd's formulas on it, `fgn.torch_operators` those
+of torch.library, `fgn.torch_func` those of torch.func.
 
-Gradients are the same in every run: nothing is added up in an order that varies. There are no second
-derivatives: differentiating a gradient raises RuntimeError.
+Gradients are the same in every run: all sums have a fixed order. There are no second derivatives:
+differentiating a gradient raises RuntimeError.
 """
 
 from __future__ import annotations
@@ -73,8 +72,8 @@ def operand_names(chain: Chain) -> tuple[str, ...]:
 
 
 def unread_tensors(chain: Chain) -> frozenset[str]:
-    """The tensors that the chain adds at its end, whose values no derivative reads: they are not kept. Where
-    the library expects them, a backward gives it v, which has their shape and type."""
+    """The tensors that the chain adds at its end: no derivative reads their values, so they are not kept.
+    Where the library expects them, a backward passes v, which has their shape and type."""
     steps, end = chain.before + chain.after, len(chain.before + chain.after)
     first = end - len(chain.last)
     while end > first and POINTWISE[steps[end - 1].kind].constant_slopes:
@@ -84,7 +83,7 @@ def unread_tensors(chain: Chain) -> frozenset[str]:
 
 
 def gradient_names(chain: Chain) -> tuple[str, ...]:
-    """The names of what a chain is differentiated with respect to, in the order of all signatures below."""
+    """The names of a chain's inputs for derivatives, in the order of all signatures below."""
     return ("x", "weight", *VECTORS, *operand_names(chain))
 
 
@@ -93,14 +92,14 @@ def gradient_names(chain: Chain) -> tuple[str, ...]:
 
 
 def _vector_dtype(chain: Chain, dtype: torch.dtype, parameters: Mapping[str, Tensor | None]) -> torch.dtype:
-    """The type in which the kernels read all vectors: x's dtype where all have it, else float32."""
+    """The type in which the kernels read all vectors: x's dtype if all have it, else float32."""
     others = ("weight", *chain.tensors)
     vectors = (value for name, value in parameters.items() if name not in others and value is not None)
     return dtype if all(vector.dtype == dtype for vector in vectors) else torch.float32
 
 
 def _usable_parameters(chain: Chain, dtype: torch.dtype, parameters: Mapping[str, Tensor | None]):
-    """The parameters as kernels read them, and the dtype of their vectors."""
+    """The parameters in the kernels' form, and the dtype of their vectors."""
     of_vectors = _vector_dtype(chain, dtype, parameters)
     wide = ("weight", *chain.tensors)
     ready = {
@@ -128,8 +127,7 @@ def norm_forward(
 def multiply_in_training(
     x: Tensor, weight: Tensor, bias: Tensor | None, version: str | None, precision: str | None
 ) -> Tensor:
-    """v = x W^T + bias, by torch's product where that is expected to be faster and `version` names no
-    other."""
+    """v = x W^T + bias, by torch's product if that is expected to be faster and `version` names no other."""
     shape = Shape(*x.shape, weight.shape[0], 0)
     precision = resolve(precision, x.dtype)
     if version in (None, LIBRARY) and fits_torch_product(x, {"bias": bias}):
@@ -202,11 +200,11 @@ def run_backward(
 
     chain: `PRODUCT` is the product alone, which keeps nothing for the backward (kept: None). dy: (batch,
     out_features), of x's dtype. x is read for the weight's gradient, and may be None without it. parameters:
-    as for `chain_forward()`; the weight is read for x's gradient. wanted: among "x", "weight", "bias",
+    as for `chain_forward()`; the weight is read for x's gradient. wanted: some of "x", "weight", "bias",
     "norm_weight", "norm_bias", the chain's vectors and tensors, and "product" for dL/dv. version: one of
-    `backward_versions()`, or None for what a step takes.
+    `backward_versions()`, or None for a step's default.
 
-    Returns the wanted gradients, of the shape and dtype of what they belong to.
+    Returns the wanted gradients, with the shapes and dtypes of their tensors.
     """
     precision = resolve(precision, dy.dtype)
     in_features = 1 if parameters.get("weight") is None else parameters["weight"].shape[1]

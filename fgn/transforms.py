@@ -1,7 +1,7 @@
 """How torch's transforms treat fgn's operators: vmap, forward-mode derivatives, counting of operations.
 
-`fgn.torch_operators` has the operators, and `fgn.functional` asks this module only where a call is not an
-ordinary one.
+`fgn.torch_operators` has the operators, and `fgn.functional` uses this module only for calls that are not
+ordinary.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from torch.utils.flop_counter import register_flop_formula
 
 
 def run_when_compiled(function):
-    """Marks a function that torch.compile runs where it compiles, and whose result it takes for a constant.
+    """Marks a function that torch.compile runs at compile time, and whose result becomes a constant.
 
-    It is torch.compiler.assume_constant_result(), which imports torch.compile's machinery: that takes longer
-    than the rest of `import fgn`, and fails where there is no folder for temporary files.
+    It does the same as torch.compiler.assume_constant_result(), which imports torch.compile's machinery: that
+    takes longer than the rest of `import fgn`, and fails without a folder for temporary files.
     """
     function._dynamo_marked_constant = True
     return function
 
 
 def operator_of_a_chain(name: str):
-    """Registers a function with torch.library. Its list `channels` may be None, which is an empty one:
-    AOTInductor hands an empty list of tensors over so, and for an operator that does not take None it fails,
+    """Registers a function with torch.library. Its list `channels` may be None, which means empty:
+    AOTInductor passes an empty list of tensors as None, and fails for an operator that does not accept that,
     in torch 2.11 by ending the process."""
 
     def register(function):
@@ -37,13 +37,13 @@ def operator_of_a_chain(name: str):
 
 
 def is_transformed() -> bool:
-    """Whether the call is inside a transform of torch.func, grad, vjp or vmap, that torch.compile does not
+    """Whether the call is inside a transform of torch.func (grad, vjp or vmap) that torch.compile does not
     trace."""
     return not torch.compiler.is_compiling() and torch._C._functorch.peek_interpreter_stack() is not None
 
 
 def refuse_forward_mode(*tensors):
-    """RuntimeError where a tensor carries a forward-mode derivative, which the operators would ignore."""
+    """Raises RuntimeError if a tensor carries a forward-mode derivative, which the operators would ignore."""
     if forward_ad._current_level < 0:
         return
     interpreters = retrieve_all_functorch_interpreters()
@@ -61,7 +61,7 @@ def refuse_forward_mode(*tensors):
 
 
 def _rows(tensor: Tensor, dim: int) -> Tensor:
-    """(batch, ...) with a further dimension, as rows: the further dimension first."""
+    """Turns (batch, ...) with a further dimension into rows, the further dimension first."""
     return tensor.movedim(dim, 0).flatten(0, 1)
 
 
@@ -144,7 +144,7 @@ def register_training(keeping_operator, backward_operator, norm_backward_operato
 
 
 def _one_by_one(run, info, dims, *arguments):
-    """Makes one call for each index of the further dimension, where parameters have that dimension."""
+    """Makes one call for each index of the further dimension, if parameters have that dimension."""
 
     def at(argument, dim, index):
         if isinstance(argument, (list, tuple)):

@@ -1,8 +1,8 @@
 """fgn.tune(): the fastest way to run a model's own chains, found by measuring.
 
-Without it a call runs what models of time choose (`cuda_c/choice.cu`, and each rung's plan), whose constants
-were fitted to random shapes on an H200. `tune()` measures what those models expect to be fastest, at the
-sizes that the model is called with, and keeps the choice for later calls and processes (`fgn.native.tuned`).
+By default, models of time choose how a call runs (`cuda_c/choice.cu`, and each rung's plan); their constants
+were fitted to random shapes on an H200. `tune()` measures the ways that these expect to be fastest, at the
+sizes of the user's model, and keeps the choice for later calls and processes (`fgn.native.tuned`).
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from fgn.native.library import version_names
 
 # A way is kept if it takes at most this part of the default's time.
 FASTER = 0.98
-# A way that takes so many times as long as the default in its first calls is not measured further.
+# A way that takes this many times as long as the default in its first calls is not measured further.
 HOPELESS = 3.0
 
 
 def _seconds_of(call: Callable, device: torch.device) -> float:
-    """About the seconds that a call takes, once it has been called before."""
+    """The approximate seconds of a call after the first one."""
 
     def wait():
         if device.type == "cuda":
@@ -42,8 +42,8 @@ def _seconds_of(call: Callable, device: torch.device) -> float:
 def _milliseconds(
     one: tuned.Noted, choice: tuned.Choice | None, seconds: float, default: float = math.inf
 ) -> float | None:
-    """The median time of the call by this choice, in ms; infinity where it is hopeless beside the default's,
-    None where the choice does not run the call."""
+    """The median time of the call by this choice, in ms; infinity if it is far slower than the default, None
+    if the choice does not run the call."""
     device, shape = one.x.device, one.shape
     if choice is not None:
         plan = plan_of(
@@ -62,7 +62,7 @@ def _milliseconds(
         return chain_forward(one.chain, one.x, one.parameters, precision=one.precision)
 
     try:
-        # a repeated call takes the host some 20 us
+        # a repeated call takes the host about 20 us
         if _seconds_of(call, device) * 1e3 > HOPELESS * default + 0.1:
             return math.inf
         return float(np.median(measure({"call": call}, device, seconds)["call"]))
@@ -114,19 +114,20 @@ def tune(
 ) -> pd.DataFrame:
     """Measures the ways to run each chain that `model(*inputs, **keywords)` calls, and keeps the fastest.
 
-    model: a module or a function that calls fgn: a drop-in module, what `fgn.fuse()` returns, or
-    `lambda x: fgn.chain_forward(chain, x, parameters)`. It is called once, without gradients, and then each
-    chain that it called is measured alone: the default, every version that runs it, and of those that have a
-    model of time the `candidates` ways to cut the product into tiles that it expects to be fastest, each for
-    about `seconds` s. A way is kept where it takes at most 98 % of the default's time, in two measurements.
+    model: a module or a function that calls fgn: a drop-in module, what `fgn.fuse()` returns, or `lambda x:
+    fgn.chain_forward(chain, x, parameters)`. It is called once, without gradients, and then each of its
+    chains is measured alone: the default, every version that runs it, and from versions with a model of time
+    the `candidates` divisions into tiles that these expect to be fastest, each for about `seconds` s. A way
+    is kept if it takes at most 98 % of the default's time, in two measurements.
 
     Later calls with the same operators, sizes, precision and kind of weight (frozen or not) run that way, on
     this GPU and with this build of fgn; save: in later processes too. Training keeps its own plans. On CPU
     tensors the times are the simulator's, and the choice is for the simulator.
 
     Returns a row for each chain: chain, batch, in_features, out_features, groups, precision; default_ms;
-    version, candidate and tuned_ms of what was kept ("", 0 and default_ms where the default stays); measured,
-    the number of ways that run. TypeError for a model that cannot be called; what the model raises.
+    version, candidate and tuned_ms of the kept way ("", 0 and default_ms if the default stays); measured, the
+    number of ways that run. TypeError for a model that cannot be called; exceptions of the model pass
+    through.
     """
     if not callable(model):
         raise TypeError(f"model: expected a module or a function, got {type(model).__name__}")

@@ -1,5 +1,5 @@
-/* The backward's part of the C API: its table of rungs, the checks, and how a rung cuts it into launches. No
- * kernel lives here. */
+/* The C API of the backward: the table of rungs, the checks, and the division into launches. This file has no
+ * kernel. */
 #include "backward/backward.h"
 #include "shared/checks.h"
 
@@ -131,7 +131,7 @@ static struct chain_gradient gradient_of(const fgn_chain *chain, const void *v, 
     return gradient;
 }
 
-/* Whether there is anything to do before the products. */
+/* Whether the chain needs more than the two products. */
 static bool is_needed(const struct chain_gradient *gradient) {
     bool tensors = false;
     for (int i = 0; i < FGN_MAX_POINTWISE; i++)
@@ -185,7 +185,7 @@ fgn_status fgn_backward_workspace_bytes(int version, const fgn_chain *chain, con
     return status;
 }
 
-/* An empty batch: sums of nothing. */
+/* An empty batch: every sum is zero. */
 static fgn_status clear_gradients(const fgn_chain *chain, const fgn_gradients *gradients,
                                   cudaStream_t stream) {
     struct column_sums sums = wanted_sums(chain, gradients);

@@ -1,5 +1,5 @@
-/* The gradient before the product, rung 2: what a thread does with its channels of one row, from dy back to
- * the norm, and through a list of operators. The kernels that go down the rows: gradient_2_fused.cu. */
+/* The gradient before the product, rung 2: how a thread takes the gradient of one row back from dy, through
+ * operators and the norm. gradient_2_fused.cu has the kernels that go down the rows. */
 #pragma once
 
 #include "backward/backward.h"
@@ -12,7 +12,7 @@ struct row_words {
     struct kept_moments moments;
 };
 
-/* Zeros where `place` has no channels. */
+/* Returns zeros where `place` has no channels. */
 static __forceinline__ __device__ void load_row(struct row_words *words,
                                                 const struct chain_gradient *gradient, int64_t row, int group,
                                                 const struct gradient_row *place) {
@@ -26,7 +26,7 @@ static __forceinline__ __device__ void load_row(struct row_words *words,
     }
 }
 
-/* The thread's place in row `row`: no channels in a row from `end` on. */
+/* The thread's place in row `row`. From row `end` on it has no channels. */
 static __forceinline__ __device__ struct gradient_row place_in_row(const struct chain_gradient *gradient,
                                                                    const struct channels *channels,
                                                                    int64_t row, int64_t end, fgn_type type,
@@ -54,7 +54,7 @@ static __forceinline__ __device__ void shared_values(float *value, const float4 
 
 #define FLOAT4_OF_THREAD (VALUES / 4)
 
-/* The sums over columns are at the beginning of dynamic shared memory: (slots, THREADS) times VALUES. */
+/* Dynamic shared memory begins with the sums over columns: (slots, THREADS) times VALUES. */
 static __forceinline__ __device__ float4 *sum_at(int slot) {
     return (float4 *)dynamic_shared + slot * FLOAT4_OF_THREAD * THREADS;
 }
@@ -72,8 +72,8 @@ static __forceinline__ __device__ void add_to_sum(int slot, const float *value,
     share_values(sum_at(slot), THREADS, thread, sum);
 }
 
-/* The norm's scale and shift of the block's channels, in shared memory: threads below each other have the
- * same ones. */
+/* The norm's scale and shift of the block's channels, in shared memory. Threads in a column share
+ * them. */
 struct scale_and_shift {
     float4 *scale;
     float4 *shift;
@@ -98,8 +98,8 @@ struct operand_gradients {
     void *const *tensor;
 };
 
-/* `gradient` back through the list, whose first operator was given `input`. What adds needs no value: it
- * passes the gradient on. */
+/* Takes `gradient` back through the list, whose first operator was given `input`. An addition passes the
+ * gradient on and needs no value. */
 static __forceinline__ __device__ void back_through(const struct operators *list, const float *input,
                                                     float *gradient, struct operand_gradients operands,
                                                     const struct gradient_row *place, int thread) {
@@ -129,7 +129,7 @@ static __forceinline__ __device__ void back_through(const struct operators *list
     }
 }
 
-/* What one row gives: dz, in place of dy, and n, in place of v. */
+/* Computes one row: dz takes the place of dy, and n that of v. */
 static __forceinline__ __device__ void back_to_norm(const struct chain_gradient *gradient, float *v,
                                                     float *dy, struct kept_moments moments,
                                                     const struct scale_and_shift *vectors,

@@ -16,7 +16,7 @@
 #define MOST_SUMS (3 + 2 * FGN_MAX_POINTWISE)
 #define NO_SUM (-1)
 
-/* The slot of each sum over columns that is wanted; NO_SUM for the others. */
+/* The slot of each wanted sum over columns; NO_SUM for the others. */
 struct column_sums {
     int count;
     int bias;
@@ -28,7 +28,7 @@ struct column_sums {
 };
 
 /* The first part of the backward. Without a norm (groups 0) all operators are in `before`; without operators
- * too G is dy, which nobody writes again: g is NULL. */
+ * either, G is dy and is not copied: g is NULL. */
 struct chain_gradient {
     const void *v;  /* (batch, channels), of the type; unused of the product alone */
     const void *dy; /* the same */
@@ -48,7 +48,7 @@ struct chain_gradient {
     struct column_sums sums;
 };
 
-/* left (rows, inner) and right (inner, columns) in one of the two ways that the backward needs. */
+/* One of the two products of the backward: left (rows, inner) times right (inner, columns). */
 struct backward_product {
     const void *left;
     const void *right;
@@ -61,14 +61,14 @@ struct backward_product {
     fgn_precision precision;
 };
 
-/* The forward's plan of a product, and the chain, which has no norm and no operators. What is prepared for
- * its weight is a copy of the backward's own, so nobody has to prove that the copy is still of that weight:
- * the chain is frozen where something is. splits: by a version that splits both factors, which the caller has
- * put into its places. FGN_NOT_SUPPORTED where there is none. */
+/* The forward's plan of a product, and the chain, which has no norm and no operators. A prepared weight
+ * is the backward's own copy, so it is never out of date: such a chain is frozen. splits: use a version
+ * that splits both factors; the caller has stored the halves. FGN_NOT_SUPPORTED if there is no such
+ * version. */
 fgn_status plan_product(const struct backward_product *product, bool splits, fgn_chain *chain,
                         fgn_plan *plan);
 
-/* Where the next part of a workspace begins. */
+/* The beginning of a workspace's next part. */
 static inline unsigned long long aligned_part(unsigned long long bytes) {
     return (bytes + 255) / 256 * 256;
 }

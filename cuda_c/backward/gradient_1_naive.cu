@@ -8,7 +8,7 @@
  *
  * Bytes: with p operators about 8 (p + 2) for each element on the way there and 12 (p + 2) on the way back.
  *
- * Limit: memory bandwidth, and of the column sums the number of columns: a thread for each is few threads.
+ * Limit: memory bandwidth. The column sums have one thread for each column, which is too few threads.
  *
  * Next (gradient_2_fused.cu): one pass that reads v and dy once and writes G once. */
 #include "backward/backward.h"
@@ -81,7 +81,7 @@ __global__ void naive_affine_kernel(struct element_args args) {
     args.to[index] = args.from[index] * scale + shift;
 }
 
-/* to = from times the step's derivative at `with`. What a bound cuts off is 0 even of a NaN, as in torch. */
+/* to = from times the step's derivative at `with`. A clipped value gives 0, even a NaN, as in torch. */
 __global__ void naive_derivative_kernel(struct element_args args) {
     int64_t index = element_of_thread();
     if (index >= args.batch * args.channels)
@@ -196,8 +196,8 @@ static void set_step(struct sequence *sequence, const struct operators *list, in
     sequence->args.step.step[0] = list->step[i];
 }
 
-/* The input of each operator of the list: input[0] exists, and the launches compute the others and the
- * result. */
+/* Computes the input of each operator of the list, and the result. input[0] exists
+ * already. */
 static float *run_list(struct sequence *sequence, const struct operators *list, const float **input,
                        float *memory, int64_t elements) {
     for (int i = 0; i < list->count; i++) {
@@ -209,7 +209,7 @@ static float *run_list(struct sequence *sequence, const struct operators *list, 
     return memory;
 }
 
-/* Where the gradients of a list's operands go, and memory for one on its way. */
+/* Where the gradients of a list's operands go, and memory for an unfinished one. */
 struct naive_operand_gradients {
     const struct column_sums *sums;
     const int *slot;
@@ -217,7 +217,7 @@ struct naive_operand_gradients {
     float *memory;
 };
 
-/* From the last operator to the first; returns where the gradient is then. */
+/* Goes from the last operator to the first and returns where the gradient is afterwards. */
 static const float *run_derivatives(struct sequence *sequence, const struct operators *list,
                                     const float *const *input, struct naive_operand_gradients operands,
                                     const float *gradient, float *to) {
@@ -241,7 +241,7 @@ static int64_t elements_of(const struct chain_gradient *gradient) {
     return gradient->batch * gradient->channels;
 }
 
-/* The results of all operators, n, z, the gradient on its way and an operand's, and the sums of the groups.
+/* The results of all operators, n, z, the current gradient, an operand's gradient, and the groups' sums.
  */
 unsigned long long gradient_1_naive_bytes(const struct chain_gradient *gradient) {
     unsigned long long tensors = gradient->before.count + gradient->after.count + 4;

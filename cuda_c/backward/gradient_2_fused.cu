@@ -1,25 +1,25 @@
 /* The gradient before the product, rung 2: one pass.
  *
  * Idea: a team of threads (channels.h) holds v and dy of a (row, group) in registers, computes h, n and z
- * from v once more, follows the chain rule back from dy, with GroupNorm's two sums exchanged inside the team,
- * and stores G (back_through_row.h). Meanwhile cp.async loads the next two rows (row_ring.h). The threads
- * keep their channels and go down the rows, so each sum over a column grows in a place of shared memory that
- * one thread has. At the end a block adds up its rows and writes one partial sum for each channel; a second
- * kernel adds up the blocks'. Both add in an order that does not depend on the run: no atomics. Where one
- * block has all rows of its columns, the second launch is not needed. Sums that do not fit into shared memory
- * are another pass's.
+ * from v once more, follows the chain rule back from dy, and stores G (back_through_row.h). The team
+ * exchanges GroupNorm's two sums. Meanwhile cp.async loads the next two rows (row_ring.h). The threads
+ * keep their channels and go down the rows, so one thread accumulates each sum over a column in its own
+ * place of shared memory. At the end a block adds up its rows and writes one partial sum for each channel;
+ * a second kernel adds up the blocks' sums. Both add in a fixed order, without atomics. If one block has
+ * all rows of its columns, there is no second launch. Sums that do not fit into shared memory need another
+ * pass.
  *
- * A group of more than SEGMENT channels is more than a team holds: a kernel before this one reads v and dy
- * for the group's two sums, and this kernel works on its segments one by one.
+ * A team cannot hold a group of more than SEGMENT channels: an earlier kernel reads v and dy for the group's
+ * two sums, and this kernel works on its segments one by one.
  *
  * Bytes: v and dy read once, G written once: 12 for each element, 6 in a 16-bit type; the partial sums are
  * few beside that. Operations: some 30 for each element and what the chain's operators cost, twice.
  *
  * Limit: the latency of one row's chain of dependent instructions, which many warps would hide. So the sums
- * are not in registers, and rare operators, which take more, are in kernels of their own: 80 registers for a
- * thread, 24 warps of a multiprocessor. With 128 registers, 16 warps and all operators in one kernel of 300
- * KB the same tensors took 1.26 times as long on an H200 (geometric mean of 26), small ones 1.6 to 2.1 times.
- * Large tensors use between a seventh (with exponentials) and a half (float32, without) of the memory
+ * are not in registers, and rare operators, which need more registers, have their own kernels: a thread has
+ * 80 registers, a multiprocessor 24 warps. One kernel of 300 KB for all operators, with 128 registers and 16
+ * warps, took 1.26 times as long on an H200 (geometric mean of 26 tensors), and 1.6 to 2.1 times for small
+ * ones. Large tensors use between a seventh (with exponentials) and a half (float32, without) of the memory
  * bandwidth. */
 #include "backward/backward.h"
 #include "backward/gradient_down_rows.h"
@@ -116,7 +116,7 @@ __global__ void __launch_bounds__(THREADS) group_sums_kernel(struct fused_gradie
         args.group_sums[blockIdx.x] = make_float2(sums[0], sums[1]);
 }
 
-/* The sum of the row blocks' partial sums: a warp has 32 channels, the warps of a block every eighth row
+/* Adds the row blocks' partial sums. A warp has 32 channels; each warp of a block takes every eighth row
  * block. */
 __global__ void __launch_bounds__(THREADS) column_sums_kernel(struct fused_gradient_args args) {
     __shared__ float partial[WARPS][LANES];
@@ -153,8 +153,8 @@ LAUNCHER(column_sums_kernel, struct fused_gradient_args)
 
 /* ---- The host ---- */
 
-/* As many blocks as a large GPU holds at once. A block has at least FEWEST_ROWS rows, so that what it writes
- * at its end is little beside them. Rows of so few steps are one block's, which needs no second launch. */
+/* As many blocks as a large GPU holds at once. A block has at least FEWEST_ROWS rows, so that its final
+ * writes matter little. If rows are few, one block takes all and saves the second launch. */
 #define FEWEST_ROWS 4
 #define STEPS_OF_ONE_BLOCK 2
 
@@ -167,8 +167,8 @@ static int64_t rows_of_block_for(const struct division *division, int64_t batch,
     return at_once * (tiles(steps, row_blocks) < fewest ? fewest : tiles(steps, row_blocks));
 }
 
-/* Few rows are one step of one block, where half a warp or less for a row makes that possible: a step takes 3
- * microseconds of a small call. */
+/* Few rows are one step of one block, if half a warp or less per row allows that: a step takes 3
+ * microseconds, much of a small call. */
 static int across_of(const struct division *division, int64_t batch) {
     int across = division->across;
     while (across > division->team && batch > THREADS / across)
@@ -183,8 +183,8 @@ static bool tensors_are_aligned(void *const *tensor) {
     return aligned;
 }
 
-/* The operators of most chains: every kernel has their code. The rare others take so many registers that a
- * multiprocessor holds only two blocks of a kernel with them, and three of a kernel without. */
+/* The operators of most chains: every kernel has their code. The others need many registers: a multiprocessor
+ * holds two blocks of a kernel with them, and three of one without. */
 static bool is_common(fgn_pointwise_kind kind) {
     return kind == FGN_ADD_CHANNEL || kind == FGN_ADD_TENSOR || kind == FGN_HARDTANH ||
            kind == FGN_LEAKY_RELU || kind == FGN_DOUBLE || kind == FGN_RELU || kind == FGN_MISH ||
@@ -272,7 +272,7 @@ static size_t other_bytes(const struct fused_gradient_args *args, int stages) {
     return 2 * (size_t)args->division.across * VALUES * sizeof(float) + stages * of_stage;
 }
 
-/* How many sums a launch has room for, with one stage. A GPU of 64 KB has room for three or more. */
+/* How many sums a launch with one stage has room for: three or more on a GPU of 64 KB. */
 static int sums_of_pass(const struct fused_gradient_args *args, size_t most) {
     size_t room = (most - FIXED_SHARED_BYTES - other_bytes(args, 1)) / BYTES_OF_SUM;
     return room < MOST_SUMS_OF_PASS ? (int)room : MOST_SUMS_OF_PASS;
@@ -282,7 +282,7 @@ static int slot_in_pass(int slot, int first, int count) {
     return slot >= first && slot < first + count ? slot - first : NO_SUM;
 }
 
-/* The sums from slot `first` on, `count` of them or those that are left. Only the first pass writes tensors.
+/* Takes up to `count` of the sums from slot `first` on. Only the first pass writes tensors.
  */
 static struct fused_gradient_args pass_of(const struct fused_gradient_args *args, int first, int count) {
     struct fused_gradient_args pass = *args;
@@ -311,7 +311,7 @@ static struct gradient_kernel rare_gradient_kernel(fgn_type type, int width) {
                                  : rare_gradient_kernel_bfloat16(width);
 }
 
-/* The ring has as many stages as leave room for the blocks of a multiprocessor, or one. */
+/* The ring has as many stages as fit beside a multiprocessor's other blocks, but at least one. */
 static cudaError_t launch_fused_gradient(struct fused_gradient_args args, size_t most, cudaStream_t stream) {
     size_t of_sums = args.gradient.sums.count * BYTES_OF_SUM;
     args.stages = MOST_STAGES;

@@ -1,5 +1,5 @@
 /* The gradient before the product, rung 2, of bfloat16: the kernels for chains with a rare operator
- * (is_common() in gradient_2_fused.cu). Their idea and what limits them: gradient_2_fused.cu. */
+ * (is_common() in gradient_2_fused.cu). gradient_2_fused.cu tells their idea and limit. */
 #include "backward/gradient_down_rows.h"
 
 __global__ void __launch_bounds__(THREADS, FEWER_BLOCKS)

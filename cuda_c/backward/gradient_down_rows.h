@@ -1,12 +1,12 @@
-/* The gradient before the product, rung 2: what a block does with its rows. The kernels, and how the host
- * divides a tensor among blocks: gradient_2_fused.cu. */
+/* The gradient before the product, rung 2: what a block does with its rows. gradient_2_fused.cu has the
+ * kernels and the host code, which divides a tensor among blocks. */
 #pragma once
 
 #include "backward/back_through_row.h"
 #include "backward/row_ring.h"
 
-/* Two sums of each warp, twice: while some threads still read the sums of one row, others write those of the
- * next. */
+/* Two sums of each warp, in two buffers: some threads write the next row's sums while others still
+ * read. */
 #define MOST_EXCHANGED (2 * 2 * WARPS)
 
 struct fused_gradient_args {
@@ -22,8 +22,8 @@ struct fused_gradient_args {
     float2 *group_sums; /* (batch, groups): of groups of several segments */
 };
 
-/* Adds up and stores the sums of the threads that have the same channels, which are those below each other:
- * they share the work, a channel of a slot each. */
+/* Adds up and stores the sums of the threads that have the same channels. These threads share the work: each
+ * takes a channel of a slot. */
 static __forceinline__ __device__ void finish_sums(const struct fused_gradient_args *args,
                                                    const struct channels *channels) {
     const struct column_sums *sums = &args->gradient.sums;
@@ -65,7 +65,7 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
     int64_t first_row = blockIdx.y * args->rows_of_block, end = first_row + args->rows_of_block;
     end = end < gradient->batch ? end : gradient->batch;
 
-    /* first of all the rows: while they come, so do scale and shift */
+    /* starts the copies of rows first: scale and shift load meanwhile */
     int64_t ahead = first_row + threadIdx.y; /* the next row to prefetch */
     for (int i = 1; i < args->stages; i++, ahead += blockDim.y) {
         struct gradient_row there = place_in_row(gradient, &channels, ahead, end, type, only_common);
@@ -138,8 +138,8 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
 
 #ifdef __CUDACC__
 
-/* Each type and each width of vectors has a kernel of its own: with a constant width, an access need not
- * choose among four. One kernel for all widths would need more registers than there are. */
+/* Each type and each width of vectors has a kernel of its own: with a constant width, an access does not
+ * branch on it. One kernel for all widths would run out of registers. */
 static __forceinline__ __device__ void gradient_of_width(const struct fused_gradient_args *args, int width,
                                                          fgn_type type, bool only_common) {
     gradient_of_rows(args, width, type, only_common);
@@ -166,7 +166,7 @@ struct gradient_kernel {
 #define MOST_BLOCKS 3
 #define FEWER_BLOCKS 2
 
-/* The kernels with all operators (gradient_2_rare_float32.cu and its like). */
+/* Kernels with all operators are in gradient_2_rare_*.cu. */
 struct gradient_kernel rare_gradient_kernel_float32(int width);
 struct gradient_kernel rare_gradient_kernel_float16(int width);
 struct gradient_kernel rare_gradient_kernel_bfloat16(int width);

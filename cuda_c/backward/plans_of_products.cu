@@ -1,7 +1,7 @@
-/* The forward's plans for the backward's products. No kernel lives here.
+/* The forward's plans for the backward's products. This file has no kernel.
  *
- * Making a plan takes tens of microseconds, and the GPU waits for all of them if its kernels are short. A
- * training step asks for the same ones as the step before it, so each thread keeps its last few. */
+ * Making a plan takes tens of microseconds, during which a GPU with short kernels is idle. Training steps ask
+ * for the same plans again, so each thread keeps its last few. */
 #include "backward/backward.h"
 #include "shared/checks.h"
 
@@ -19,7 +19,7 @@ struct kept_plan {
 static __thread struct kept_plan kept_plans[KEPT_PLANS];
 static __thread unsigned plans_made;
 
-/* Makes the plan of the fastest version if it splits, otherwise that of the last version that does. */
+/* Makes the plan of the fastest version if that splits, otherwise of the last version that splits. */
 static fgn_status plan_splitting(fgn_chain *chain, fgn_plan *plan) {
     chain->frozen = chain->x_is_split = 1;
     for (int version = FGN_BEST_VERSION, left = fgn_version_count(); left >= 0; version = --left)

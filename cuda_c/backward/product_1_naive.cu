@@ -1,8 +1,8 @@
 /* The backward's products, rung 1: one thread per output, as in gemm_1_naive.cu.
  *
- * Idea: dX = G W and dW = G^T X by their definitions. G, W and X lie in memory as the forward left them, so
- * of the two factors of dX only G has k contiguous, and of dW neither: neighbouring lanes have neighbouring
- * columns of the right factor, which are coalesced, and all read the same element of the left one.
+ * Idea: dX = G W and dW = G^T X by their definitions. G, W and X lie in memory as the forward left them. So k
+ * is contiguous in G for dX, and in neither factor of dW. Neighbouring lanes read neighbouring columns of the
+ * right factor, which is coalesced, and the same element of the left one.
  *
  * Operations: 2 rows inner columns. Bytes asked for: two elements for every multiply-add.
  *

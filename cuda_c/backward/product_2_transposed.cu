@@ -1,13 +1,13 @@
 /* The backward's products, rung 2: the forward's fastest product, on transposed copies.
  *
  * Idea: every product of the forward is x W^T: both factors have k contiguous in memory. In dX = G W, k runs
- * down the columns of W, and in dW = G^T X down those of both. So W, G and X are written transposed, and the
- * forward's rungs do the rest, on tensor cores and in the chain's precision: float32 by split halves, tf32,
+ * down the columns of W, and in dW = G^T X down those of both. So this rung transposes W, G and X, and the
+ * forward's rungs multiply, on tensor cores and in the chain's precision: float32 by split halves, tf32,
  * bfloat16, float16.
  *
- * Transposing: a block reads a 32x32 tile along its rows and writes it along its columns; in between it is in
- * shared memory, with one element more to a row, so that no two lanes that read down a column share a
- * bank.
+ * Transposing: a block reads a 32x32 tile along its rows, keeps it in shared memory, and writes it
+ * along its columns. One more element in each row keeps the lanes that read down a column in different
+ * banks.
  *
  * Bytes: each transposed factor is read and written once more. For dX with as many rows as a training step
  * has, that is little beside the product; for a batch of a few rows it is most of the time.

@@ -1,18 +1,18 @@
 /* The backward's products, rung 3: float32 factors are split into float16 halves while they are transposed.
  *
  * Idea: the forward multiplies float32 by halves of its factors (halves.h), so a transposed float32 copy is
- * only a step on the way to transposed halves. A row of the transpose is a column here, and the whole column
- * decides by which power of two it is scaled, hence two launches. The first one looks at strips of 32
- * columns: a block finds the spread of its part of a strip's rows, and adds it to the strip's by atomics, of
- * integers, whose sum is the same in every order. The last block of a strip makes the scales. The second
- * launch reads the matrix once more, splits, and transposes the halves in shared memory. Both halves of a
- * value are one word there, in rows of 65 words, so that no two lanes that write down a column share a bank.
+ * only a step on the way to transposed halves. A row of the transpose is a column here. Its power of two as
+ * scale depends on the whole column, hence two launches. The first one looks at strips of 32 columns: a block
+ * finds the spread of its part of a strip's rows, and adds it to the strip's by integer atomics, whose sum is
+ * the same in every order. The last block of a strip makes the scales. The second launch reads the matrix
+ * once more, splits, and transposes the halves in shared memory. Both halves of a value are one word there.
+ * Rows have 65 words, so that lanes that write down a column use different banks.
  *
- * Where halves do not hold a row of a factor, the product is one of float32, and reads transposed float32
- * copies. Only then the second launch writes these.
+ * Where halves cannot hold a row of a factor, the product is computed in float32 from transposed copies. Only
+ * then does the second launch write these.
  *
- * Bytes: 8 read and 4 written for each element; transposing and then splitting takes 16. What the first
- * launch has read last, the second one reads first, from the L2 cache.
+ * Bytes: 8 read and 4 written for each element; transposing and then splitting takes 16. The second launch
+ * reads first what the first one read last, from the L2 cache.
  *
  * Limit: the product's own; the two launches should be limited by memory bandwidth. A training step takes
  * this rung where x and dL/dy together have more values than the weight (training_calls.py has the times). */
@@ -37,7 +37,7 @@ struct to_split {
     float *copy;          /* (columns, inner), written only where a row of either factor is not held */
 };
 
-/* The spread of a column, in integers that begin as zeros. */
+/* A column's spread, in integers that start at zero. */
 struct column_spread {
     unsigned largest; /* less NO_EXPONENT */
     int exponents;
@@ -173,7 +173,7 @@ static __forceinline__ __device__ void store_floats(const struct strip_part *par
 
 __global__ void __launch_bounds__(STRIP *LINES) split_transposed_kernel(struct split_args args) {
     __shared__ uint32_t tile[STRIP][TILE_ROWS + 1];
-    /* From the end on: the rows that the first launch has read last are still in the L2 cache. */
+    /* Goes from the end: the L2 cache still has the rows that the first launch read last. */
     int64_t strips = args.strips[0] + args.strips[1], place = gridDim.x - 1 - blockIdx.x;
     struct strip_part part = part_of(&args, place / strips * TILE_ROWS, place % strips);
     float v[TILE_LOADS];
@@ -210,8 +210,8 @@ static unsigned long long spread_bytes(int64_t strips) {
 
 /* ---- The product ---- */
 
-/* The forward's plan, and where the workspace's parts begin: the float32 copies of left and right, the halves
- * of right, the columns' spreads, and the forward's workspace, which begins with the halves of left. */
+/* The forward's plan, and the beginnings of the workspace's parts: the float32 copies of left and right, the
+ * halves of right, the columns' spreads, and the forward's workspace. This begins with the halves of left. */
 struct product_parts {
     fgn_plan plan;
     int64_t strips[2]; /* of right, and of left where it is transposed */

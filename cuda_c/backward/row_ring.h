@@ -1,10 +1,10 @@
 /* Prefetching of the gradient's pass: a ring buffer in shared memory of up to MOST_STAGES rows for each
  * thread.
  *
- * cp.async copies a thread's values of v and dy, and its group's moments, while the thread works on the rows
- * before: a row takes the thread less time than a load from memory, and the sums over columns leave no
- * registers for a second row. Each thread reads only what it has copied itself, so there is no barrier. The
- * 16 bytes of neighbouring threads lie side by side: no bank conflicts. */
+ * cp.async copies a thread's values of v and dy, and its group's moments, while the thread works on earlier
+ * rows. A load from memory takes longer than one row of work, and no registers are left for a second row.
+ * Each thread reads only what it has copied itself, so no barrier is needed. The 16 bytes of neighbouring
+ * threads are adjacent, so there are no bank conflicts. */
 #pragma once
 
 #include "backward/backward.h"
@@ -43,7 +43,7 @@ static __forceinline__ __device__ int bytes_of_piece(int width, int size) {
     return width * size < 16 ? width * size : 16;
 }
 
-/* The thread's values of a tensor of elements of `size` bytes. from: its first channel in the row. */
+/* Copies the thread's values of a tensor. size: bytes of an element. from: its first channel in the row. */
 static __forceinline__ __device__ void prefetch_vectors(unsigned char *stage, const char *from,
                                                         const struct channels *channels, int size,
                                                         int thread) {
@@ -57,7 +57,7 @@ static __forceinline__ __device__ void prefetch_vectors(unsigned char *stage, co
                          from + i * channels->team * width * size + piece * bytes, bytes);
 }
 
-/* The same values, when the copy has ended; zeros for channels that do not exist. */
+/* Returns these values after the copy has ended; zeros for channels that do not exist. */
 static __forceinline__ __device__ void take_vectors(struct words *words, const unsigned char *stage,
                                                     const struct channels *channels, int size, int thread) {
     const int width = channels->width, bytes = bytes_of_piece(width, size), pieces = width * size / bytes;
@@ -74,7 +74,7 @@ static __forceinline__ __device__ void take_vectors(struct words *words, const u
                                 stage + ((i * pieces + piece) * THREADS + thread) * bytes, bytes);
 }
 
-/* Begins to copy what the thread needs of a row of `group`: nothing where `place` has no channels. */
+/* Begins to copy what the thread needs of a row of `group`: nothing if `place` has no channels. */
 static __forceinline__ __device__ void prefetch_row(unsigned char *stage,
                                                     const struct chain_gradient *gradient, int64_t row,
                                                     int group, const struct gradient_row *place, int thread) {

@@ -1,12 +1,12 @@
 /* What the hardware does at its best, one resource at a time: the roofs of the roofline plot and the rates of
  * the model of fusion. fgn/measure/machine.py runs and times these kernels.
  *
- * Idea: a kernel that waits for one resource only. Reads are 16 bytes a lane, neighbouring lanes side by
- * side, several in flight, and every address depends on the round, so that the compiler can leave out no
+ * Idea: each kernel waits for one resource only. A lane reads 16 bytes next to its neighbour's, several
+ * reads are in flight, and every address depends on the round, so that the compiler cannot remove a
  * round.
  *
- * Limit: the resource itself. A read of 16 bytes a lane keeps L1 or shared memory busy for four cycles, in
- * which the multiprocessor has sixteen places for instructions; the loops need about eight. */
+ * Limit: the resource itself. A warp's read of 16 bytes per lane keeps L1 or shared memory busy for four
+ * cycles, in which the multiprocessor can issue sixteen instructions; the loops need about eight. */
 #include "sim/portable.h"
 
 #ifdef __cplusplus
@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(THREADS) ceiling_read_kernel(struct ceiling_re
     float sum[IN_FLIGHT] = {0.0f};
     for (int round = 0; round < args.rounds; round++)
         for (int half = 0; half < 2; half++) {
-            /* Which half comes first depends on the round: a loop that read the same in every round would
-             * not have to read it again. */
+            /* Which half comes first depends on the round: the compiler would hoist reads that are the same
+             * in every round. */
             const float *group = data + (round + half) % 2 * GROUP;
             for (int i = 0; i < IN_FLIGHT; i++) {
                 const float4 *quad = (const float4 *)(group + i * THREADS * QUAD);
@@ -79,8 +79,8 @@ __global__ void __launch_bounds__(THREADS) ceiling_shared_kernel(struct ceiling_
     float sum[IN_FLIGHT] = {0.0f};
     for (int round = 0; round < args.rounds; round++)
         for (int half = 0; half < 2; half++) {
-            /* The step is known when this runs, not when it is compiled: of two groups that take turns in a
-             * way that the compiler sees, it reads each once and keeps it. */
+            /* The step is only known at run time. If the compiler saw how two groups alternate, it would read
+             * each once and keep it. */
             unsigned first = ((unsigned)(round * args.step) + half * GROUP) % SPAN;
             const float *group = data + first + threadIdx.x * QUAD;
             for (int i = 0; i < IN_FLIGHT; i++)
@@ -99,7 +99,7 @@ int ceiling_shared(float *out, int blocks, int rounds, void *stream) {
 }
 
 __global__ void __launch_bounds__(THREADS) ceiling_multiply_add_kernel(struct ceiling_args args) {
-    /* The factors come from memory, so that they are not known when this is compiled. */
+    /* The factors come from memory, so that they are no compile-time constants. */
     float factor = args.out[0];
     float term = args.out[1];
     float sum[SUMS];

@@ -56,7 +56,7 @@ static fgn_status check_tensors(int count, const fgn_pointwise *step, int64_t by
     return status;
 }
 
-/* That what is written overlaps nothing that is read. */
+/* Checks that no output overlaps an input. */
 static fgn_status check_written(const fgn_feature_maps *maps, const void *v, int64_t bytes, const char *name,
                                 const void *written) {
     fgn_status status = check_aligned(name, written, (int)element_bytes(maps->type));

@@ -1,8 +1,8 @@
 /* GroupNorm of feature maps: y = after(GroupNorm(before(v))), where a channel has many positions.
  *
  * A convolution makes v of shape (batch, channels, positions), for any number of dimensions of positions. In
- * memory either a channel's positions lie side by side (group_norm_nchw.cu) or a position's channels do
- * (group_norm_nhwc.cu: torch's channels_last). This file has what both kernels do alike: a thread works on a
+ * memory either a channel's positions are adjacent (group_norm_nchw.cu) or a position's channels are
+ * (group_norm_nhwc.cu: torch's channels_last). This file has what both kernels share: a thread works on a
  * slot of VALUES values at a time, and keeps them in shared memory until the moments of their group are
  * known. */
 #pragma once
@@ -41,14 +41,14 @@ struct maps_args {
     int bundle;     /* groups of a block (group_norm_nhwc.cu) */
 };
 
-/* The most elements of a group, and the slots whose loads a thread starts before it uses the first. */
+/* The most elements of a group; and how many slots a thread loads ahead. */
 #define MOST_OF_GROUP (1 << 30)
 #define SLOTS_ON_THEIR_WAY 2
 
 #define MOST_CLUSTER_OF_MAPS 8
 
-/* Where the thread's vector of a slot is, and whose channels its values have: with channels_last neighbouring
- * ones, from `channel` on; otherwise the first `border` values have `channel`, and the others the next one.
+/* Where the thread's vector of a slot is, and its values' channels. With channels_last these are neighbours,
+ * from `channel` on; otherwise the first `border` values have `channel`, and the others the next one.
  */
 struct map_place {
     struct gradient_row row;
@@ -71,7 +71,7 @@ static __forceinline__ __device__ struct map_place place_at(const struct feature
     return place;
 }
 
-/* The values that a vector of channels has for the thread's values, or `otherwise` where there is none. */
+/* Looks up a vector of channels for the thread's values; `otherwise` where there is none. */
 static __forceinline__ __device__ void load_of_channels(float *operand, const void *vector, int64_t first,
                                                         float otherwise, const struct map_place *place,
                                                         bool channels_last) {
@@ -119,8 +119,8 @@ static __forceinline__ __device__ void apply_to_map(const struct operators *list
     }
 }
 
-/* The thread's own places in shared memory: the halves of a slot are so far apart that the accesses of a warp
- * lie side by side. */
+/* The thread's own places in shared memory. The halves of a slot are far apart, so that a warp's accesses are
+ * contiguous. */
 static __forceinline__ __device__ float4 *held_slot(const struct maps_args *args, int slot) {
     return (float4 *)(dynamic_shared + args->held_at) + slot * 2 * blockDim.x + threadIdx.x;
 }
@@ -131,7 +131,7 @@ static __forceinline__ __device__ void hold(const struct maps_args *args, int sl
     held[blockDim.x] = make_float4(value[4], value[5], value[6], value[7]);
 }
 
-/* u = before(v) of a slot that is not held, or not yet; `words` have come from v. */
+/* u = before(v) of a slot that is not in shared memory; `words` are loaded from v. */
 static __forceinline__ __device__ void values_between(float *value, const struct words *words,
                                                       const struct feature_maps *maps,
                                                       const struct map_place *place, fgn_type type,
@@ -140,7 +140,7 @@ static __forceinline__ __device__ void values_between(float *value, const struct
     apply_to_map(&maps->before, maps->before_samples, value, maps, place, channels_last);
 }
 
-/* The first look at a slot: u, which is written where it is wanted, and held. */
+/* Computes u of a slot, writes it if that is wanted, and keeps it. */
 static __forceinline__ __device__ void first_values(float *value, const struct words *words,
                                                     const struct maps_args *args, int slot,
                                                     const struct map_place *place, fgn_type type,
@@ -152,7 +152,7 @@ static __forceinline__ __device__ void first_values(float *value, const struct w
         hold(args, slot, value);
 }
 
-/* u of a slot once more: from shared memory, or of words that have come again. */
+/* u of a slot again: from shared memory, or from words that were loaded again. */
 static __forceinline__ __device__ void values_again(float *value, const struct words *words,
                                                     const struct maps_args *args, int slot,
                                                     const struct map_place *place, fgn_type type,
@@ -177,9 +177,9 @@ static __forceinline__ __device__ void store_y(float *value, const struct featur
 
 /* ---- Moments ----
  *
- * A group's values are looked at once. What some of them say, and what others say, make what all of them say:
- * Chan, Golub & LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979).
- * Nothing large is subtracted from anything large, as E[x^2] - E[x]^2 would. */
+ * One pass over a group's values: the moments of two parts give those of the whole. Chan, Golub & LeVeque,
+ * "Updating formulae and a pairwise algorithm for computing sample variances" (1979). Unlike E[x^2] - E[x]^2,
+ * this does not subtract large numbers from each other. */
 
 struct part {
     float count;
@@ -196,7 +196,7 @@ static __forceinline__ __device__ struct part both(struct part a, struct part b)
     return all;
 }
 
-/* What all lanes of the warp know together, in lane 0. */
+/* The moments of all lanes of the warp, in lane 0. */
 static __forceinline__ __device__ struct part all_of_warp(struct part part) {
 #pragma unroll 1
     for (int distance = 1; distance < LANES; distance *= 2) {
@@ -212,7 +212,7 @@ static __forceinline__ __device__ float4 told_of(struct part part) {
     return make_float4(part.count, part.mean, part.squares, 0.0f);
 }
 
-/* What the blocks of the cluster have told at the same place, in lane 0 of the warp that calls this. */
+/* Combines what the cluster's blocks have stored at the same place, in lane 0 of the calling warp. */
 static __forceinline__ __device__ struct part all_of_cluster(const float4 *told, int cluster) {
     struct part part = {0.0f, 0.0f, 0.0f};
     int rank = threadIdx.x % LANES;
@@ -239,12 +239,12 @@ static __forceinline__ __device__ void barrier_of(int cluster) {
 
 /* ---- The host ---- */
 
-/* So many blocks of THREADS threads keep their values in the shared memory of a large GPU's multiprocessor at
- * once, which hides that each waits for its cluster. */
+/* This many blocks of THREADS threads share the shared memory of a large GPU's multiprocessor, so that others
+ * run while one waits for its cluster. */
 #define BLOCKS_AT_ONCE 3
 
-/* Divides the elements of a block's groups among the blocks of a cluster, and says what they hold. blocks:
- * with a cluster of one. per_slot: the elements that a block has in one slot. */
+/* Divides the elements of a block's groups among the blocks of a cluster, and sets what they hold. blocks:
+ * for a cluster of one. per_slot: the elements that a block has in one slot. */
 static inline void divide_among_cluster(struct maps_args *args, int64_t blocks, int64_t elements,
                                         int64_t per_slot, int threads, const fgn_device *device) {
     int64_t most = most_shared_bytes(device) / BLOCKS_AT_ONCE - args->held_at;
@@ -266,9 +266,9 @@ static inline int shared_bytes_of_maps(const struct maps_args *args, int threads
     return args->held_at + args->held_slots * threads * VALUES * (int)sizeof(float);
 }
 
-/* Each launches its kernel, and returns the launch's error. */
+/* Each one launches its kernel and returns the launch's error. */
 cudaError_t group_norm_nchw(const struct feature_maps *maps, const fgn_device *device, cudaStream_t stream);
 cudaError_t group_norm_nhwc(const struct feature_maps *maps, const fgn_device *device, cudaStream_t stream);
 
-/* Whether a block's threads have all channels of a group, as group_norm_nhwc() needs it. */
+/* Whether a block's threads have all channels of a group, which group_norm_nhwc() needs. */
 bool has_bundles(const struct feature_maps *maps);

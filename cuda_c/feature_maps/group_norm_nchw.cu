@@ -1,27 +1,27 @@
 /* GroupNorm of feature maps in one launch, where a channel's positions lie side by side (NCHW).
  *
  * Idea: a group of a sample is one piece of memory, of channels / groups times positions elements, and is
- * read once. It is too large for one block's shared memory, or there are too few groups for all
- * multiprocessors; so the blocks of a cluster share it. Each keeps its part in shared memory, in float32, and
- * tells the others its mean and its sum of squared differences from that. The residual or the convolution's
+ * read once. The blocks of a cluster share it, because it is too large for one block's shared memory or there
+ * are fewer groups than multiprocessors. Each block keeps its part in shared memory, in float32, and tells
+ * the others its mean and its sum of squared differences from the mean. The residual or the convolution's
  * bias before the norm, and the activation behind it, are applied on the way.
  *
  * Bytes: v read once and y written once, 4 for each element in a 16-bit type. torch's own GroupNorm reads v
  * twice, and each operator around it reads and writes all of it again. Operations: about 8 for each element.
  *
- * Limit: the issue of instructions and too few warps that wait for memory: large maps reach a third of an
- * H100's bandwidth (lab/README.md). For small maps it is the launch and the cluster's barriers. Without
- * clusters (before compute capability 9.0) a block has a whole group, and reads what shared memory does not
- * hold twice, the second time from L2 where that holds it. */
+ * Limit: instruction issue, and too few warps in flight for the memory's latency: large maps reach a third of
+ * an H100's bandwidth (lab/README.md). For small maps it is the launch and the cluster's barriers. Without
+ * clusters (before compute capability 9.0) a block has a whole group. What does not fit in shared memory it
+ * reads twice, the second time from L2 if it is there. */
 #include "feature_maps/feature_maps.h"
 #include "sim/launchers.h"
 
-/* Shared memory, one after the other: what the block tells its cluster, what the cluster knows, what the
- * block's warps know, and the values that it holds. */
+/* Shared memory has, in this order: the block's moments for its cluster, the cluster's moments, those of the
+ * block's warps, and the values that it keeps. */
 #define OF_WARPS 2
 #define HELD_AT ((OF_WARPS + WARPS) * (int)sizeof(float4))
 
-/* Where a block and a thread are. */
+/* The place of a block and of a thread. */
 struct nchw_place {
     int64_t slab; /* a sample's group, of all of them */
     int rank;     /* of the block in its cluster */
@@ -71,7 +71,7 @@ static __forceinline__ __device__ void set_channels(struct map_place *place, con
     place->border = place->row.channels.count && left < VALUES ? left : VALUES;
 }
 
-/* Asks for the slots from `first` on, but for those below `held`. */
+/* Loads the slots from `first` on, except those below `held`. */
 static __forceinline__ __device__ void ask_for_slots(struct words *words, const struct maps_args *args,
                                                      const struct nchw_place *at, int first, int held,
                                                      int width, fgn_type type) {
@@ -83,8 +83,8 @@ static __forceinline__ __device__ void ask_for_slots(struct words *words, const 
     }
 }
 
-/* What VALUES values say, or the first one alone. Sums of neighbours first: values that are all the same have
- * exactly that mean. */
+/* The moments of VALUES values, or of the first one alone. It adds neighbours first, so that equal values
+ * have exactly that mean. */
 static __forceinline__ __device__ struct part part_of(const float *value, int width) {
     if (width == 1) {
         struct part one = {1.0f, value[0], 0.0f};
@@ -125,7 +125,7 @@ static __forceinline__ __device__ struct part look(const struct maps_args *args,
     return part;
 }
 
-/* Tells the cluster what the block knows, and returns what all know together. */
+/* Tells the cluster the block's moments, and returns the cluster's. */
 static __forceinline__ __device__ struct part share(struct part part, int cluster) {
     float4 *told = (float4 *)dynamic_shared, *of_warps = told + OF_WARPS;
     int warp = threadIdx.x / LANES, lane = threadIdx.x % LANES, warps = blockDim.x / LANES;

@@ -1,11 +1,11 @@
 /* GroupNorm of feature maps in one launch, where a position's channels lie side by side (NHWC, which torch
  * calls channels_last).
  *
- * Idea: as group_norm_nchw.cu, but a group is no piece of memory: it has a few neighbouring channels of each
- * position. A memory sector is 32 bytes, and 10 channels of 16 bits are 20, so a block takes a bundle of
- * groups, side by side, whose channels are whole vectors and 64 bytes or more. A thread has the same channels
- * in all its positions: it knows the moments of each channel apart, which become those of groups once, at the
- * end.
+ * Idea: as group_norm_nchw.cu, but a group is not contiguous: it has a few neighbouring channels of each
+ * position. A memory sector is 32 bytes, but 10 channels of 16 bits are only 20. So a block takes a bundle of
+ * adjacent groups, whose channels are whole vectors and at least 64 bytes. A thread has the same channels in
+ * all its positions: it keeps the moments of each channel, and they are combined into those of groups once,
+ * at the end.
  *
  * Bytes, operations and limit: as group_norm_nchw.cu. */
 #include "feature_maps/feature_maps.h"
@@ -14,9 +14,9 @@
 #define MOST_OF_BUNDLE 64 /* groups */
 #define FEWEST_BYTES 64   /* of a position's channels in a bundle; half of it where blocks would be few */
 
-/* Shared memory, one after the other: what the block tells its cluster of each group; what all know of each;
- * the mean and the squares of each thread's channels, and how many values those are of; the values that are
- * held. */
+/* Shared memory has, in this order: each group's moments in this block, for the cluster; those in the whole
+ * cluster; the mean and the squares of each thread's channels, and their number of values; the values that
+ * are kept. */
 #define KNOWN_AT (MOST_OF_BUNDLE * (int)sizeof(float4))
 #define CHANNELS_AT (2 * KNOWN_AT)
 #define COUNTS_AT (CHANNELS_AT + THREADS * VALUES * (int)sizeof(float2))
@@ -33,8 +33,8 @@ struct nhwc_place {
     int first;      /* the thread's first channel, of the bundle's */
 };
 
-/* In each slot the block has as many neighbouring positions as it has rows of threads, and a thread a vector
- * of one of them. */
+/* In each slot a block has as many neighbouring positions as rows of threads. A thread has a vector of one
+ * position. */
 static __forceinline__ __device__ struct map_place
 place_of_slot(const struct maps_args *args, const struct nhwc_place *at, int slot, int width, fgn_type type) {
     const struct feature_maps *maps = &args->maps;
@@ -48,7 +48,7 @@ place_of_slot(const struct maps_args *args, const struct nhwc_place *at, int slo
     return place;
 }
 
-/* Asks for the slots from `first` on, but for those below `held`. */
+/* Loads the slots from `first` on, except those below `held`. */
 static __forceinline__ __device__ void ask_for_slots(struct words *words, const struct maps_args *args,
                                                      const struct nhwc_place *at, int first, int held,
                                                      int width, fgn_type type) {
@@ -60,13 +60,13 @@ static __forceinline__ __device__ void ask_for_slots(struct words *words, const 
     }
 }
 
-/* The group of the thread's value j, of the bundle's. */
+/* The group of the thread's value j, within the bundle. */
 static __forceinline__ __device__ int group_of(const struct nhwc_place *at, int j, int width) {
     return (at->first + (j < width ? j : 0)) / at->group_size;
 }
 
 /* The mean and the sum of squared differences of each of the thread's channels. Returns how many values of
- * each it has seen: one more at a time, as Welford adds it. */
+ * each it has seen. It adds one value at a time (Welford). */
 static __forceinline__ __device__ float look(float *mean, float *squares, const struct maps_args *args,
                                              const struct nhwc_place *at, int width, fgn_type type) {
     float count = 0.0f;
@@ -94,8 +94,8 @@ static __forceinline__ __device__ float look(float *mean, float *squares, const 
     return count;
 }
 
-/* Tells the cluster what the block knows of each group of the bundle: a warp gathers it from all channels and
- * threads of the group. known[group] has what all know together, then. */
+/* Tells the cluster the block's moments of each group of the bundle, which a warp gathers from all channels
+ * and threads of the group. Then known[group] has the cluster's moments. */
 static __forceinline__ __device__ void share(const float *mean, const float *squares, float count,
                                              const struct maps_args *args, const struct nhwc_place *at,
                                              int width) {
@@ -226,8 +226,8 @@ CLUSTER_LAUNCHER(nhwc_bfloat16_kernel, struct maps_args)
 
 /* ---- The host ---- */
 
-/* The groups of a bundle and the neighbours in a vector: the smallest bundle that is whole vectors and wide
- * enough, or else the widest of whole vectors, or else of single elements. A bundle of 0 where none fits a
+/* Sets the groups of a bundle and the width of its vectors. It takes the smallest bundle of whole vectors
+ * that is wide enough, else the widest of whole vectors, else one of single elements. 0 if none fits a
  * block. */
 static struct maps_args bundle_of(const struct feature_maps *maps) {
     struct maps_args args = {*maps, 1, 1, 1, 1, HELD_AT, 0};

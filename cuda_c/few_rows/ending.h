@@ -1,11 +1,11 @@
 /* What follows the product of few rows: bias, operators, GroupNorm, operators, and y in its own type.
  *
- * A team of threads takes a group of one row: the product's kernel does so where its blocks hold whole
- * groups, and otherwise a second, small kernel. Groups of 4, 8, ... up to 128 channels are in the lanes'
- * registers, four channels each; the values of others are in shared memory.
+ * A team of threads takes a group of one row: in the product's kernel if its blocks hold whole groups,
+ * otherwise in a second, small kernel. Groups of 4, 8, ... up to 128 channels are in the lanes' registers,
+ * four channels per lane; other groups are in shared memory.
  *
- * This code runs once in a launch, and small problems wait for it to be fetched from memory: it is short, and
- * loops are not unrolled. */
+ * This code runs once in a launch, and small problems wait until it is fetched from memory. So it is short,
+ * and loops are not unrolled. */
 #pragma once
 
 #include "shared/element.h"
@@ -19,14 +19,14 @@
 #include "sim/launchers.h"
 #include "shared/team.h"
 
-/* Values that a thread works on at once. */
+/* How many values a thread works on at once. */
 #define FOUR 4
 
-/* The most channels that a warp rather than a block ends. */
+/* The most channels of a group that a warp ends; a block ends larger ones. */
 #define LARGEST_WARP_GROUP 128
 
-/* The vectors of parameters, by their places: bias, the norm's scale and shift, and those of the operators
- * before and after the norm, each of which has a place whether it has a vector or not. */
+/* The places of the parameter vectors: bias, the norm's scale and shift, and one for each operator before and
+ * after the norm, even if that operator has no vector. */
 enum vector_number { BIAS, SCALE, SHIFT, FIRST_OPERAND };
 
 #define MOST_VECTORS (FIRST_OPERAND + 2 * FGN_MAX_POINTWISE)
@@ -90,14 +90,14 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
 
 /* ---- The vectors of parameters ---- */
 
-/* A block has in shared memory a pointer for each vector, from which the vector's values are read by channel
- * (NULL where there is no such vector), and the values, as floats. */
+/* For each vector a block keeps in shared memory a pointer, from which it reads values by channel (NULL: no
+ * such vector), and the values as floats. */
 static inline __host__ __device__ int loaded_vector_bytes(int vectors, int channels) {
     return (int)(MOST_VECTORS * sizeof(const float *) + 15) / 16 * 16 +
            vectors * channels * (int)sizeof(float);
 }
 
-/* Vectors whose values are read together, for one wait for memory instead of four. */
+/* How many vectors are loaded together, to wait for memory once and not four times. */
 #define VECTORS_TOGETHER 4
 
 /* Loads the vectors' values of `count` channels from `first` on, of any type. All threads of the block call
@@ -157,7 +157,7 @@ static __forceinline__ __device__ void apply_with_vectors(const struct operators
 
 /* ---- Before the norm ---- */
 
-/* A vector's values for `count` neighbours, or `otherwise` where there is no such vector. */
+/* Loads a vector's values for `count` neighbours; `otherwise` if there is no such vector. */
 static __forceinline__ __device__ void read_vector(float *value, const float *vector, int64_t channel,
                                                    int count, float otherwise) {
 #pragma unroll
@@ -186,7 +186,7 @@ static __forceinline__ __device__ struct value_place in_row(const struct ending 
 
 /* ---- The norm and what follows it ---- */
 
-/* Scale and shift, or 1 and 0 where the norm has no affine part, and the operators after them. */
+/* Applies scale and shift, or 1 and 0 without an affine part, and the operators after the norm. */
 static __forceinline__ __device__ void end_normalised(const struct ending *ending, const float *const *vector,
                                                       float *value, int count, struct value_place at) {
     const float *scale = vector[SCALE], *shift = vector[SHIFT];
@@ -205,7 +205,7 @@ struct members {
     float (*of_warp)[2]; /* shared memory, two floats for each warp; of a block only */
 };
 
-/* The sums of two values over the members. */
+/* Adds two values over the members. */
 static inline __device__ void sums_of_members(float *v, const struct members *team) {
     int count = 1 << team->log2;
     team_sums(v, 2, count < LANES ? count : LANES);
@@ -225,7 +225,7 @@ static inline __device__ void sums_of_members(float *v, const struct members *te
     }
 }
 
-/* `count` neighbours, which is 4 or 1: four are aligned. */
+/* Stores `count` neighbours, 4 aligned ones or 1. */
 static __forceinline__ __device__ void read_values(float *value, const float *from, int count) {
     if (count == FOUR) {
         float4 four = *(const float4 *)from;
@@ -264,8 +264,8 @@ static __forceinline__ __device__ void write_y(const struct ending *ending, int6
         store_element(ending->y, index + i, value[i], ending->type);
 }
 
-/* The whole ending for groups that lanes hold: four channels of a row are in `v`. All lanes of the warp call
- * this together; those without a part of a group are not present. */
+/* The whole ending for groups in the lanes' registers: `v` has four channels of a row. All lanes of the warp
+ * call this together; lanes without a part of a group are not `present`. */
 static __forceinline__ __device__ void end_four(const struct ending *ending, const float *const *vector,
                                                 float *v, bool present, int64_t row, int64_t channel) {
     const struct group_norm *norm = &ending->norm;
@@ -298,11 +298,11 @@ static __forceinline__ __device__ void end_four(const struct ending *ending, con
 
 /* ---- Groups whose values are in shared memory ---- */
 
-/* Values that a thread reads together: about as many as a thread has of most groups. */
+/* How many values a thread reads together: about as many as it has of most groups. */
 #define VALUES_TOGETHER 8
 
-/* The moments of `size` values that lie beside each other, for every member. Size 0: a team without work,
- * which still takes part in the sums. */
+/* Every member gets the moments of `size` adjacent values. A team without work has size 0 and still takes
+ * part in the sums. */
 static __forceinline__ __device__ struct moments
 moments_of_values(const struct ending *ending, const float *value, int size, const struct members *team) {
     float pivot = size > 0 ? value[0] : 0.0f, sums[2] = {0.0f, 0.0f};
@@ -332,7 +332,7 @@ moments_of_values(const struct ending *ending, const float *value, int size, con
     return moments_of(mean, total, ending->one_over_size, ending->norm.eps);
 }
 
-/* y = after(norm(value)) for `size` channels from `channel` on, by a team that may be without work. */
+/* y = after(norm(value)) for `size` channels from `channel` on. A team may have no work. */
 static __forceinline__ __device__ void end_group_by(const struct ending *ending, const float *const *vector,
                                                     const float *value, int size, int64_t row,
                                                     int64_t channel, const struct members *team) {

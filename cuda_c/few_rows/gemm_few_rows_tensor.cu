@@ -1,32 +1,32 @@
 /* The chain for few rows, on tensor cores: as fast as the weight can be read.
  *
  * Idea: a product of few rows is a copy of the weight that ends in the tensor cores. Every byte of the weight
- * is copied to shared memory once (cp.async), up to four k tiles before it is multiplied: a multiprocessor
- * has over 100 KB in flight, of which it needs some 25 (4.3 TB/s of 132 multiprocessors times 700 ns). What
- * is left then is how a launch begins and ends, some microseconds each: code that runs once waits for its own
- * instructions to come from memory. So the ending is short, and in the lanes' registers.
+ * is copied to shared memory once (cp.async), up to four k tiles before it is multiplied. A multiprocessor
+ * has over 100 KB in flight and needs some 25 (4.3 TB/s over 132 multiprocessors times 700 ns). The rest is
+ * the beginning and the end of a launch, some microseconds each: code that runs once waits until its
+ * instructions come from memory. So the ending is short, and in the lanes' registers.
  *
  * Parts, in the order of time: few_rows/ring.h (copies and stages), few_rows/product.h (the product, and how
  * float32 becomes factors of tensor cores), few_rows/parked.h (the sums of a block and of a cluster),
  * few_rows/ending.h (norm, operators, y). The plan is at the end of this file.
  *
- * Work: a block has 16, 32 or 64 rows, and 8 warps of 32 columns each, side by side or on different k; for
- * few rows 2 side by side and 4 along k, for 64 rows 4 and 2. Blocks that are too few to fill the GPU split k
- * further: two of them are a cluster (9.0), read each other's sums, and each ends half of the rows. Without
- * clusters, or where a group of GroupNorm is wider than a block, the sums go to the workspace and a second,
- * small kernel adds and normalises; it is launched early (griddepcontrol), to be there when the first one
- * ends. More rows are blocks beside each other, which find the weight in the L2 cache: while all of them run
- * at once, that is faster than the large tiles of other rungs, of which there would be few.
+ * Work: a block has 16, 32 or 64 rows, and 8 warps of 32 columns each. For few rows 2 warps are side by side
+ * and 4 along k, for 64 rows 4 and 2. If blocks are too few to fill the GPU, they split k further: two of
+ * them form a cluster (9.0), read each other's sums, and each ends half of the rows. Without clusters, or if
+ * a group of GroupNorm is wider than a block, the sums go to the workspace, and a second, small kernel adds
+ * and normalises; it is launched early (griddepcontrol), to be ready when the first one ends. More rows are
+ * further blocks, which find the weight in the L2 cache. As long as all of them run at once, they are faster
+ * than the few large tiles that other rungs would have.
  *
- * Bytes: the weight once, from memory; from the L2 cache once for every row of blocks. Operations: 2 batch a
- * weight, times the number of products.
+ * Bytes: the weight is read once from memory, and once from the L2 cache for every row of blocks. Operations:
+ * 2 batch for each weight, times the number of products.
  *
- * Limit: memory bandwidth; with 64 rows of float32 the tensor cores, as six products cost six times. */
+ * Limit: memory bandwidth; for 64 rows of float32 the tensor cores, which compute six products. */
 #include "few_rows/parked.h"
 #include "few_rows/second_launch.h"
 #include "shared/plan.h"
 
-/* The whole kernel. `row_tiles` and `factors` are constants wherever this is called. */
+/* The whole kernel. Every caller passes constants for `row_tiles` and `factors`. */
 static __forceinline__ __device__ void few_rows(const struct few_rows_args *args, int row_tiles,
                                                 enum mma_factors factors) {
     struct warp_place place = place_of_warp(args, row_tiles);
@@ -103,7 +103,7 @@ CLUSTER_LAUNCHER(few_rows_16_kernel, struct few_rows_args)
 CLUSTER_LAUNCHER(few_rows_32_kernel, struct few_rows_args)
 CLUSTER_LAUNCHER(few_rows_64_kernel, struct few_rows_args)
 
-/* ---- How a product is cut into blocks: the host takes the fastest of all ways, by a model of time ---- */
+/* ---- The division into blocks: the host takes the way that a model of time finds fastest ---- */
 
 struct plan {
     int row_tiles; /* of a block */
@@ -119,9 +119,9 @@ struct plan {
 #define MOST_SPLITS 16
 #define FEWEST_K_TILES 2 /* worth a split */
 
-/* Rates in each nanosecond and times in nanoseconds, fitted to 2695 times on an H200, of 1 to 16384 rows and
- * many ways to cut them: the model errs by 12 % on average. On another GPU all of them differ, but mostly by
- * a common factor. */
+/* Rates per nanosecond and times in nanoseconds, fitted to 2695 times on an H200, of 1 to 16384 rows
+ * and many divisions: the model errs by 12 % on average. Another GPU's differ mostly by a common
+ * factor. */
 #define MEMORY_RATE 3900     /* bytes */
 #define UNALIGNED_RATE 480   /* bytes that come by ordinary loads, of all multiprocessors */
 #define SPLIT_RATE 20000     /* bytes of weight in float32 that become pieces, or half as many of x */
@@ -150,7 +150,7 @@ static bool blocks_hold_groups(const fgn_chain *chain, int across) {
     return chain->groups == 0 || across * WARP_COLUMNS % group_size_of(chain) == 0;
 }
 
-/* Blocks of a cluster end the chain only where lanes hold groups. */
+/* Blocks of a cluster end the chain only if lanes hold groups. */
 static bool can_be_clusters(const fgn_chain *chain, const fgn_device *device) {
     struct ending ending = ending_of(chain, NULL);
     return device->major >= 9 && lanes_hold_group(&ending);
@@ -177,7 +177,7 @@ static int vector_bytes_of(const fgn_chain *chain, const struct plan *plan) {
     return loaded_vector_bytes(vector_places_of(chain), plan->across * WARP_COLUMNS);
 }
 
-/* Takes as many stages as fit in a block's shared memory. Returns whether they are enough. */
+/* Takes as many stages as fit in a block's shared memory. Returns whether that is enough. */
 static bool fill_stages(const fgn_chain *chain, struct plan *plan, int shared_bytes) {
     enum mma_factors factors = factors_of(chain);
     shared_bytes -= 16 + vector_bytes_of(chain, plan);
@@ -204,7 +204,7 @@ static double larger_of(double a, double b) {
     return a > b ? a : b;
 }
 
-/* A wave of blocks takes as long with one block as with a block on every multiprocessor. */
+/* A wave takes as long for one block as for a block on every multiprocessor. */
 static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, const fgn_device *device) {
     enum mma_factors factors = factors_of(chain);
     double waves = (double)tiles((int64_t)plan->row_blocks * plan->column_blocks * plan->splits,
@@ -234,7 +234,7 @@ static double nanoseconds_of(const fgn_chain *chain, const struct plan *plan, co
     return time;
 }
 
-/* The most splits: more of them would be too short, or more than fill the GPU. */
+/* The most splits: with more they would be too short, or too many for the GPU. */
 static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const fgn_device *device) {
     int64_t k_tiles = tiles(steps_of(chain), WARPS / plan->across);
     int64_t blocks = (int64_t)plan->row_blocks * plan->column_blocks; /* none for a batch of 0 */
@@ -245,8 +245,8 @@ static int most_splits_of(const fgn_chain *chain, const struct plan *plan, const
     return splits > 1 ? (int)splits : 1;
 }
 
-/* The fastest plan that takes longer than `longer_than` nanoseconds, and its time; a negative time where
- * there is none. */
+/* Finds the fastest plan that takes longer than `longer_than` nanoseconds. Returns its time, which is
+ * negative if there is none. */
 static struct plan plan_of(const fgn_chain *chain, const fgn_device *device, double longer_than,
                            double *nanoseconds) {
     bool clusters = can_be_clusters(chain, device);
@@ -276,7 +276,7 @@ static struct plan plan_of(const fgn_chain *chain, const fgn_device *device, dou
 
 /* ---- The plan and its launches ---- */
 
-/* Where a plan has what it needs again at the launch. */
+/* Places in the plan of what the launch needs. */
 enum few_rows_choice { ROW_TILES, ACROSS, SPLITS, STAGES, STAGE_BYTES, VECTORS_AT };
 
 static const char *refusal(const fgn_chain *chain, const fgn_device *device) {

@@ -1,11 +1,11 @@
-/* After the product in gemm_few_rows_tensor.cu: the block's sums, parked in shared memory, are added up over
- * the warps along k and handed on. */
+/* After the product in gemm_few_rows_tensor.cu: adds up the block's sums, parked in shared memory, over the
+ * warps along k and hands them on. */
 #pragma once
 
 #include "few_rows/product.h"
 
-/* (warps along k, rows, columns). Rows are 8 floats longer than the block's columns, so that no two
- * lanes of an mma, which store pairs, share a bank. */
+/* (warps along k, rows, columns). Rows are 8 floats longer than the block's columns, so that lanes of an mma
+ * store their pairs to different banks. */
 static inline __host__ __device__ int parked_pitch(int across) {
     return across * WARP_COLUMNS + 8;
 }
@@ -14,7 +14,7 @@ static inline __host__ __device__ int parked_bytes(int across, int row_tiles) {
     return WARPS / across * row_tiles * TILE_ROWS * parked_pitch(across) * (int)sizeof(float);
 }
 
-/* Where the warps along k have parked their sums of the warp's first output. */
+/* The place of the parked sums of the warp's first output. */
 static inline __device__ float *parked_by(const struct few_rows_args *args, const struct warp_place *place,
                                           int along, int row_tiles) {
     return (float *)dynamic_shared + along * row_tiles * TILE_ROWS * parked_pitch(1 << args->across_log2) +
@@ -38,7 +38,7 @@ static __forceinline__ __device__ void park(const struct few_rows_args *args, co
     }
     if (factors != FLOAT32_PIECES_MMA || not_finite == 0.0f)
         return;
-    /* one of this lane's sums is beyond the pieces' range, or no number */
+    /* one of this lane's sums is beyond the pieces' range, or NaN */
 #pragma unroll 1
     for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++) {
         int row = i / (4 * COLUMN_TILES) * TILE_ROWS + i / 2 % 2 * 8 + lane / 4;
@@ -76,8 +76,8 @@ static __forceinline__ __device__ void add_parked(float *sum, const struct few_r
     }
 }
 
-/* The warp's columns once more: their warps along k take every warps_along-th row of the finished sums, and
- * hand them on to the workspace, or with the operators before the norm back to shared memory. */
+/* Each warp along k takes every warps_along-th row of the finished sums. It hands them on to the workspace,
+ * or applies the operators before the norm and stores them in shared memory. */
 static __forceinline__ __device__ void hand_on(const struct few_rows_args *args,
                                                const struct warp_place *place, int row_tiles) {
     int64_t column = place->first_column + threadIdx.x % LANES;
@@ -108,7 +108,7 @@ static __forceinline__ __device__ void hand_on(const struct few_rows_args *args,
     }
 }
 
-/* A team of lanes for each row and group of the block's columns, whose values are in shared memory. */
+/* Gives each row and group of the block's columns a team of lanes. The values are in shared memory. */
 static __forceinline__ __device__ void end_groups(const struct few_rows_args *args,
                                                   const struct warp_place *place) {
     const struct ending *ending = &args->ending;
@@ -147,8 +147,8 @@ static __forceinline__ __device__ void add_cluster(float *sum, const struct few_
     }
 }
 
-/* Everything from the parked sums to y, where lanes hold a group: groups are powers of two here, so a thread
- * has the same four channels in every row. The blocks of a cluster share the rows. */
+/* Everything from the parked sums to y, for groups that lanes hold. Group sizes are powers of two here, so a
+ * thread has the same four channels in every row. The blocks of a cluster share the rows. */
 static __forceinline__ __device__ void end_rows(const struct few_rows_args *args,
                                                 const struct warp_place *place, int row_tiles) {
     int row_log2 = args->across_log2 + WARP_FOURS_LOG2; /* threads for a row */

@@ -1,17 +1,17 @@
-/* The product in gemm_few_rows_tensor.cu: what a warp multiplies of a stage, and in which form.
+/* The product in gemm_few_rows_tensor.cu: which part of a stage a warp multiplies, and in which form.
  *
- * Chunks are the rows of the matrices of ldmatrix, so words t of two chunks are a lane's operands of one mma:
- * two times two neighbouring 16-bit values (16 k), or two tf32 values (8 k). A step makes four mma. Factors
- * are rounded to tf32, because mma itself would truncate them, and all products would come out a little too
- * small: x is rounded once for all warps, in its stage, and the weight by the lane that has it.
+ * Chunks are the rows of ldmatrix's matrices, so words t of two chunks are a lane's operands of one mma: two
+ * times two neighbouring 16-bit values (16 k), or two tf32 values (8 k). A step makes four mma. Factors are
+ * rounded to tf32, because mma itself would truncate them, which makes all products a little too small. x is
+ * rounded once for all warps, in its stage; each lane rounds its own weights.
  *
  * float32 accuracy: v = p0 + p1 + p2 exactly, with three bfloat16 (8 bits each make 24), and the product is
- * the six p_i q_j with i + j <= 2; what they leave out is below float32's last bit. The smallest products are
- * added first, and what the tensor cores add up (they truncate) is added to ordinary registers after each
- * step. A value is scaled by 2^24 before, so that the pieces of the smallest float are bfloat16 numbers too;
- * where that is too much (above 2^80 in the sum, or infinity, or NaN in the factors) the output is computed
- * again with ordinary multiply-adds. The pieces of x are made once for all warps, and put beside the stages;
- * a lane makes those of the weight itself, from chunks t and t + 4 of a column. */
+ * the six p_i q_j with i + j <= 2; the others are below float32's last bit. The smallest products are added
+ * first. Tensor cores truncate, so their sums are added to ordinary registers after each step. A value is
+ * first scaled by 2^24, so that the pieces of the smallest float are bfloat16 numbers too. If that is too
+ * much (above 2^80 in the sum, or infinity or NaN in the factors), the output is computed again with ordinary
+ * multiply-adds. The pieces of x are made once for all warps, and put beside the stages. A lane makes those
+ * of the weight itself, from chunks t and t + 4 of a column. */
 #pragma once
 
 #include "few_rows/ring.h"
@@ -38,7 +38,7 @@ static __forceinline__ __device__ void split_chunk(uint4 chunk, uint32_t low[PIE
     split(__uint_as_float(chunk.z), __uint_as_float(chunk.w), high);
 }
 
-/* ---- x, by the thread that has brought it and before others see it ---- */
+/* ---- x, by the thread that has copied it and before others see it ---- */
 
 /* Rounds x to tf32. */
 static __forceinline__ __device__ void round_x(const struct few_rows_args *args,
@@ -64,7 +64,7 @@ static inline __host__ __device__ int pieces_bytes_of(int tiles_in_stage) {
     return 2 * tiles_in_stage * PIECES * PIECE_TILE * CHUNK;
 }
 
-/* Where a chunk of a row is; as in a stage, but four chunks make a row. */
+/* The place of a chunk in a row, as in a stage, but with four chunks in a row. */
 static inline __device__ int place_in_piece(int row, int chunk) {
     return row * PIECE_CHUNKS + (chunk ^ row / 2 % PIECE_CHUNKS);
 }
@@ -104,7 +104,7 @@ static __forceinline__ __device__ void split_x(const struct few_rows_args *args,
     }
 }
 
-/* Rows that x does not have are zeros among the pieces too. */
+/* Rows beyond x have pieces of zero too. */
 static __forceinline__ __device__ void clear_pieces(const struct few_rows_args *args, int tiles_in_stage) {
     uint4 *pieces = pieces_of_x(args, 0, 0, tiles_in_stage);
     for (int i = threadIdx.x; i < 2 * tiles_in_stage * PIECES * PIECE_TILE; i += THREADS)
@@ -114,8 +114,8 @@ static __forceinline__ __device__ void clear_pieces(const struct few_rows_args *
 
 /* ---- The operands of mma ---- */
 
-/* A lane's factors in a step of the weight: of each half of the step and each tile of columns, two words for
- * each mma, of which a half has two, or three pieces. */
+/* A lane's factors in a step of the weight: for each half of the step and each tile of columns two words per
+ * mma. A half has two mma, or three pieces. */
 struct weight_operands {
     uint32_t b[2][PIECES][COLUMN_TILES][2];
 };
@@ -144,7 +144,7 @@ static __forceinline__ __device__ void load_weight(struct weight_operands *w, co
     }
 }
 
-/* The same of 16 rows of x. */
+/* The same for 16 rows of x. */
 struct x_operands {
     uint32_t a[2][PIECES][4];
 };
@@ -169,7 +169,7 @@ static __forceinline__ __device__ void load_x(struct x_operands *x, const uint4 
     }
 }
 
-/* The sums of 16 rows of x and the warp's columns, as an mma leaves them. */
+/* Sums of 16 rows of x and the warp's columns, in an mma's order. */
 typedef float tile_sums[COLUMN_TILES][4];
 
 /* One mma for each column tile: they do not wait for each other. */

@@ -1,12 +1,12 @@
-/* The way of x and the weight to shared memory, in gemm_few_rows_tensor.cu: a ring of stages, each for a
- * k tile, which is a step of every warp along k. Before it, what all parts of that kernel share: sizes, the
- * kernel's arguments, and where a warp works.
+/* How gemm_few_rows_tensor.cu copies x and the weight to shared memory: a ring of stages, each for a k tile,
+ * which is a step of every warp along k. First comes what all parts of that kernel share: sizes, the kernel's
+ * arguments, and the place of a warp.
  *
  * A stage keeps lines of a step, which are rows of x and columns of the weight, in the order of the two
- * matrices. Chunk c of line r lies at c ^ swizzle(r) of the line, so that no two of eight lanes share a
- * bank, whether they write the chunks of one line (as copies do: 128 bytes, neighbours in memory), read one
- * chunk of eight lines (ldmatrix), or four chunks of two. A warp copies its own columns of the weight, and an
- * eighth of the block's rows of x. */
+ * matrices. Chunk c of line r lies at c ^ swizzle(r) of the line, so that no two of eight lanes share a bank.
+ * That holds when they write the chunks of one line (a copy of 128 contiguous bytes), read one chunk of eight
+ * lines (ldmatrix), or four chunks of two. A warp copies its own columns of the weight, and an eighth of the
+ * block's rows of x. */
 #pragma once
 
 #include "few_rows/ending.h"
@@ -34,7 +34,7 @@
 #define STEP_BYTES 128
 #define CHUNK 16 /* bytes */
 
-/* What the mma multiplies. A 16-bit type as it is; float32 rounded to tf32, or as three bfloat16 pieces. */
+/* What the mma multiplies: a 16-bit type as it is; float32 rounded to tf32, or as three bfloat16 pieces. */
 enum mma_factors { FLOAT16_MMA, BFLOAT16_MMA, TF32_MMA, FLOAT32_PIECES_MMA };
 
 static inline __host__ __device__ int element_bytes_of(enum mma_factors factors) {
@@ -60,7 +60,7 @@ struct few_rows_args {
     struct ending ending;
 };
 
-/* The vectors that load_vectors() has brought. */
+/* The vectors that load_vectors() has loaded. */
 static inline __device__ const float *const *loaded_vectors(const struct few_rows_args *args) {
     return (const float *const *)(dynamic_shared + args->vectors_at);
 }
@@ -81,8 +81,8 @@ struct warp_place {
     int k_tiles; /* of the block: each is a step of every warp along k */
 };
 
-/* Blocks of a cluster follow each other in x, the columns follow them; rows are y, splits without clusters
- * are z. */
+/* blockIdx.x counts the blocks of a cluster first, then the columns; y counts the rows, z the splits without
+ * clusters. */
 static inline __device__ struct warp_place place_of_warp(const struct few_rows_args *args, int row_tiles) {
     int warp = threadIdx.x / LANES, along_log2 = WARPS_LOG2 - args->across_log2;
     int cluster_log2 = args->cluster - 1; /* of 1 or 2 */
@@ -127,7 +127,7 @@ static inline __device__ int swizzle(int line) {
     return line % 2 * 4 + line % 8 / 2;
 }
 
-/* Where a chunk of one of eight lines is. */
+/* The place of a chunk in one of eight lines. */
 static inline __device__ int place_in_eight(int line, int chunk) {
     return line * CHUNKS + (chunk ^ swizzle(line));
 }
@@ -185,7 +185,7 @@ static inline __device__ struct lane_sources lane_sources(const struct few_rows_
     return from;
 }
 
-/* Where this lane's chunk of the i-th copy of a matrix goes: four lines on, swizzle() differs by 2. */
+/* Where this lane puts its chunk of a matrix's i-th copy. Four lines on, swizzle() differs by 2. */
 static inline __device__ int place_of_copy(const struct lane_sources *from, int i) {
     return i * (COPY_LINES * CHUNKS) + (from->place ^ i % 2 * 2);
 }
@@ -210,7 +210,7 @@ static __forceinline__ __device__ void start_copies(const struct few_rows_args *
                                 from->row[i / 2] + i % 2 * from->lines4, from->row_bytes[i / 2] > 0);
 }
 
-/* Up to `left` bytes at `from` and zeros for the rest of a chunk. */
+/* Returns up to `left` bytes at `from`, and zeros for the rest of the chunk. */
 static CALLED __device__ uint4 gather_chunk(const unsigned char *from, int left, int element_bytes) {
     uint4 chunk = make_uint4(0, 0, 0, 0);
     for (int i = 0; i < CHUNK && i < left; i += element_bytes) {
@@ -222,7 +222,7 @@ static CALLED __device__ uint4 gather_chunk(const unsigned char *from, int left,
     return chunk;
 }
 
-/* The same as start_copies() where rows are not made of chunks, by ordinary loads and stores. */
+/* Does what start_copies() does by ordinary loads and stores, for rows that are not made of chunks. */
 static __forceinline__ __device__ void gather(const struct few_rows_args *args,
                                               const struct lane_sources *from, int stage, int element_bytes) {
     uint4 *weight = weight_in_stage(args, stage), *x = x_in_stage(args, stage);
@@ -260,7 +260,7 @@ static __forceinline__ __device__ void load_k_tile(const struct few_rows_args *a
     }
 }
 
-/* Waits for the oldest of this thread's k tiles, when as many are on their way as fit in the stages but one.
+/* Waits for the oldest of this thread's k tiles; all stages but one have a copy in flight.
  */
 static __forceinline__ __device__ void wait_for_k_tile(int stages) {
     if (stages == MOST_STAGES)
@@ -273,7 +273,7 @@ static __forceinline__ __device__ void wait_for_k_tile(int stages) {
         cp_async_wait_group(0);
 }
 
-/* Rows that x does not have are zeros, in every stage. */
+/* Fills rows beyond x with zeros, in every stage. */
 static inline __device__ void clear_absent_rows(const struct few_rows_args *args,
                                                 const struct lane_sources *from, int tiles_in_stage) {
 #pragma unroll

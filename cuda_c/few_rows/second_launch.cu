@@ -1,15 +1,15 @@
-/* The second launch of a product whose k is split among blocks, or whose tiles hold no whole groups: it adds
- * the splits up and ends the chain.
+/* The second launch of a product that splits k among blocks, or whose tiles hold no whole groups. It adds up
+ * the splits and ends the chain.
  *
  * Idea: the product's blocks leave their sums in the workspace as float32. A block here takes some rows of
- * some neighbouring groups, in three passes over its values: it reads the sums as they lie in memory, adds
- * the splits up and puts them into shared memory; teams of threads find the moments of a group each; then all
- * threads normalise values as they lie in memory, and write y. So memory is read and written in whole sectors
- * whatever the size of a group is. The vectors of parameters are copied to shared memory once, before the
- * product's launch has ended, and serve for several turns of rows.
+ * some neighbouring groups, in three passes over its values. First it reads the sums in the order of memory,
+ * adds up the splits and stores them in shared memory. Then each team of threads finds a group's moments.
+ * Last, all threads normalise in the order of memory and write y. So it reads and writes whole sectors for
+ * any group size. It copies the parameter vectors to shared memory once, before the product's launch has
+ * ended, for several turns of rows.
  *
- * Bytes: the sums once, mostly from the L2 cache, and y once. Operations: few. Limit: how a launch begins and
- * ends; it begins while the one before it ends (griddepcontrol). Large outputs: the L2 cache's bandwidth. */
+ * Bytes: the sums once, mostly from the L2 cache, and y once. Operations: few. Limit: the start and end of a
+ * launch; it starts while the one before ends (griddepcontrol). For large outputs, L2's bandwidth. */
 #include "few_rows/second_launch.h"
 
 #include "few_rows/ending.h"
@@ -17,9 +17,9 @@
 
 #define END_THREADS 256
 #define END_WARPS (END_THREADS / LANES)
-#define COMMON_VALUES 4096     /* of a block's turn, where a group has no more */
-#define COMMON_COLUMNS 128     /* at least so many side by side, so that a block reads long parts of a row */
-#define VALUES_OF_MEMBER 8     /* about so many of a group has each thread of a team */
+#define COMMON_VALUES 4096 /* of a block's turn, where a group has no more */
+#define COMMON_COLUMNS 128 /* at least this many side by side, so that a block reads long parts of a row */
+#define VALUES_OF_MEMBER 8 /* about this many of a group for each thread of a team */
 #define LARGEST_WARP_TEAM 1024 /* the most channels of a group whose moments a warp finds alone */
 #define MOST_TURNS 8
 #define BLOCKS_OF_MULTIPROCESSOR 4
@@ -40,7 +40,7 @@ struct end_args {
     struct ending ending;
 };
 
-/* What a block works on in one turn. Its groups are beside each other in `value` too, row after row. */
+/* What a block works on in one turn. `value` has its groups side by side, row after row. */
 struct turn {
     float *value;
     struct moments *moments; /* of each group */
@@ -48,7 +48,7 @@ struct turn {
     int rows, columns, groups;
 };
 
-/* The sum over the splits of four neighbours, or of one. */
+/* Adds the splits of four neighbours, or of one. */
 static __forceinline__ __device__ void add_splits(float *sum, const struct end_args *args,
                                                   const float *partial, int at_once) {
     int64_t distance = args->batch * args->ending.norm.channels;
@@ -65,12 +65,12 @@ static __forceinline__ __device__ void add_splits(float *sum, const struct end_a
     }
 }
 
-/* The first of a thread's neighbours in a row, of those that the passes over a turn take together. */
+/* A thread's first place in a row; the passes over a turn take its neighbours with it. */
 static __forceinline__ __device__ int first_column(const struct end_args *args, int at_once) {
     return at_once * (threadIdx.x & ((1 << args->across_log2) - 1));
 }
 
-/* First pass: the sums with the operators before the norm. A thread stays in its columns from row to row. */
+/* First pass: the sums and the operators before the norm. A thread keeps its columns from row to row. */
 static __forceinline__ __device__ void bring_values(const struct end_args *args, const float *const *vector,
                                                     const struct turn *turn, int at_once) {
     const struct ending *ending = &args->ending;
@@ -113,8 +113,8 @@ static __forceinline__ __device__ void find_moments(const struct end_args *args,
     }
 }
 
-/* `at_once` neighbours, which may be of several groups: `moments` are of the first one's, and `place` is its
- * place in that group. */
+/* Normalises `at_once` neighbours, perhaps of several groups. `moments` are those of the first one's group,
+ * and `place` is its place in that group. */
 static __forceinline__ __device__ void normalise(float *v, const struct moments *moments, int place, int size,
                                                  int at_once) {
     struct moments of_group = *moments;
@@ -128,7 +128,7 @@ static __forceinline__ __device__ void normalise(float *v, const struct moments 
     }
 }
 
-/* Third pass: what follows, and y. */
+/* Third pass: the norm, what follows it, and y. */
 static __forceinline__ __device__ void write_values_of_y(const struct end_args *args,
                                                          const float *const *vector, const struct turn *turn,
                                                          int at_once) {
@@ -213,7 +213,7 @@ static int lesser_of(int64_t a, int64_t b) {
     return (int)(a < b ? a : b);
 }
 
-/* Neighbouring groups that make at least COMMON_COLUMNS, and fours where channels come in fours. */
+/* How many neighbouring groups: at least COMMON_COLUMNS columns, and a multiple of four if channels are. */
 static int columns_of(int64_t channels, int size) {
     int64_t groups = tiles(COMMON_COLUMNS, size), in_fours = size % FOUR == 0 ? 1 : size % 2 == 0 ? 2 : FOUR;
     if (channels % FOUR == 0)
@@ -221,7 +221,7 @@ static int columns_of(int64_t channels, int size) {
     return lesser_of(groups * size, channels);
 }
 
-/* The threads that find a group's moments: a warp at most, or the block. */
+/* The number of threads that find a group's moments: a warp at most, or the block. */
 static int team_of(int size, int groups) {
     if (size > LARGEST_WARP_TEAM)
         return END_THREADS;
@@ -241,8 +241,8 @@ static int64_t shared_bytes_of(const struct end_args *args) {
     return args->vector_bytes + args->moment_bytes + (2 * END_WARPS + values) * (int64_t)sizeof(float);
 }
 
-/* Decides what stays outside of shared memory where not all fits: the values stay in the workspace, or the
- * vectors are read where they are. */
+/* If shared memory is too small for all, decides what stays outside: the values stay in the workspace, or the
+ * vectors are read from global memory. */
 static void fit_in_shared_memory(struct end_args *args, int64_t most_bytes) {
     int groups = args->rows * (args->columns / args->ending.size);
     args->moment_bytes = in_sixteens(groups * (int64_t)sizeof(struct moments));
@@ -258,7 +258,7 @@ static void fit_in_shared_memory(struct end_args *args, int64_t most_bytes) {
     args->fours &= !args->in_place;
 }
 
-/* How the launch is cut. */
+/* The division of the launch. */
 static struct end_args cut_rows(const fgn_chain *chain, const fgn_device *device) {
     struct end_args args;
     memset(&args, 0, sizeof args);

@@ -1,4 +1,4 @@
-/* A second launch that ends a chain: it adds up the sums of products whose k is split among blocks. */
+/* A second launch that ends a chain: it adds up the sums of a product that splits k among blocks. */
 #pragma once
 
 #include "shared/plan.h"
@@ -8,8 +8,8 @@ static inline unsigned long long bytes_of_sums(const fgn_chain *chain, int split
     return (unsigned long long)splits * outputs_of(chain) * sizeof(float);
 }
 
-/* About the time of the launch on an H200, fitted to 3859 times of candidates for 701 random shapes: a
- * constant time, a time for each value, and one for each of the sums in all splits. */
+/* The approximate time of the launch on an H200, fitted to 3859 times of candidates for 701 random shapes: a
+ * constant, a time for each value, and one for each sum of every split. */
 static inline double nanoseconds_of_second_launch(const fgn_chain *chain, int splits) {
     double of_value = 0.0043 + 0.0012 * (exponentials_of(chain) > 0);
     return 4500.0 + of_value * outputs_of(chain) + (double)bytes_of_sums(chain, splits) / 5500.0;
@@ -21,7 +21,7 @@ bool second_launch_fits(const fgn_chain *chain, const fgn_device *device);
 /* Adds the launch to a plan. */
 void plan_second_launch(const fgn_chain *chain, const fgn_device *device, int splits, fgn_plan *plan);
 
-/* Launches it as `planned`, after the kernel that writes `sums`, which it may overwrite. That kernel has to
- * call griddepcontrol_launch_dependents(), or the second launch begins after its end. */
+/* Launches it as `planned`, after the kernel that writes `sums`, which it may overwrite. Unless that kernel
+ * calls griddepcontrol_launch_dependents(), the second launch begins after its end. */
 cudaError_t run_second_launch(const fgn_plan *plan, const fgn_launch *planned, const fgn_chain *chain,
                               float *sums, int splits, void *y, cudaStream_t stream);

@@ -12,8 +12,8 @@
 #include "ptx/wgmma.h"
 #include "ptx/wgmma_narrow.h"
 
-/* The vectors of parameters that an epilogue reads: bias, what undoes the columns' scaling, the norm's scale
- * and shift, and the operators' own. Each strip has its columns' part of them in shared memory. */
+/* The parameter vectors that an epilogue reads: bias, the columns' unscaling, the norm's scale and shift, and
+ * the operators' vectors. Each strip has its columns' part of them in shared memory. */
 #define MOST_VECTORS (4 + 2 * FGN_MAX_POINTWISE)
 #define NO_VECTOR (-1)
 
@@ -58,7 +58,7 @@ struct hopper_args {
     bool pair_stores; /* two neighbouring values can be stored together */
 };
 
-/* Where a block's tile is, and its part of k. */
+/* The place of a block's tile, and its part of k. */
 struct tile_place {
     int row;
     int column;

@@ -1,5 +1,5 @@
-/* Who multiplies: the warpgroups of two teams, by wgmma, each 64 rows and one strip (or both, in split
- * factors). What they have multiplied stays in their registers; hopper/epilogue.h goes on from there.
+/* Who multiplies: the warpgroups of two teams, by wgmma. Each has 64 rows and one strip (both for split
+ * factors). The sums stay in registers; hopper/epilogue.h goes on from there.
  *
  * Cooperative teams share a tile of 128 rows. Ping-pong teams have tiles of 64 rows of their own: while one
  * team ends its tile, the other one multiplies. */
@@ -74,8 +74,8 @@ static __device__ __forceinline__ void end_turn(struct barriers *barriers, int t
         mbarrier_arrive(shared_address(&barriers->may_multiply[1 - team]));
 }
 
-/* sum = x W^T over `steps` steps. The products of a step are on their way while the next ones are issued, and
- * a stage is free when the step after it has begun. finish_multiplying() waits for the last. */
+/* sum = x W^T over `steps` steps. The products of a step are in flight while the next ones are issued. A
+ * stage is free when the next step has begun. finish_multiplying() waits for the last. */
 static __device__ __forceinline__ int multiply_steps(int steps, struct warpgroup_part own, struct ring *ring,
                                                      int cluster, float *sum, struct configuration config) {
     int last = ring->stage;

@@ -1,6 +1,6 @@
-/* Who ends the tile: the warpgroups that hold its sums. From registers to y, in this order: undo the scaling
- * of the factors, bias, operators, GroupNorm, its scale and shift, operators, stores. The parameters of a
- * strip's columns come to shared memory while the tile is multiplied. */
+/* Who ends the tile: the warpgroups that hold its sums. From registers to y they apply, in this order: the
+ * unscaling of scaled factors, bias, operators, GroupNorm, its scale and shift, operators, stores. A strip's
+ * parameters are copied to shared memory while the tile is multiplied. */
 #pragma once
 
 #include "hopper/arguments.h"
@@ -19,9 +19,9 @@ static __device__ __forceinline__ float *loaded_vectors(const struct hopper_args
     return (float *)(memory + args->tiling.vectors_at) + strip * args->vectors.count * config.width;
 }
 
-/* A vector's values of 16 bits come as words of two, behind which there is room for the floats that they
- * become: the last words of the strip's part. There is one more than half the columns, for the first column
- * may be the second value of a word. */
+/* A vector's 16-bit values arrive as words of two, at the end of the strip's part, which the floats made of
+ * them fill later. There is one word more than half the columns: the first column may be the second value of
+ * a word. */
 static __device__ __forceinline__ uint32_t *words_of_vector(float *loaded, struct configuration config) {
     return (uint32_t *)loaded + config.width / 2 - 1;
 }
@@ -58,10 +58,10 @@ static __device__ __forceinline__ void load_vectors(const struct hopper_args *ar
     }
 }
 
-/* Vectors that are unpacked together: all of them are read before one is written. */
+/* How many vectors are unpacked together: all are read before one is written. */
 #define UNPACKED_TOGETHER 8
 
-/* Called once the copies have arrived: makes floats of 16-bit values. All threads of the warpgroup call it.
+/* Makes floats of 16-bit values, once the copies have arrived. All threads of the warpgroup call it.
  */
 static __device__ __forceinline__ void unpack_vectors(const struct hopper_args *args, float *loaded,
                                                       int64_t first_column, int warpgroup,
@@ -275,8 +275,8 @@ spanning_group_of(const struct hopper_args *args, const struct member *member, c
     return group;
 }
 
-/* Announces the moments of a tile's strips. Another block may be one tile ahead, but no more, for it needs
- * the moments that this one sends; so two sets of them are enough. */
+/* Announces the moments of a tile's strips. Another block can be at most one tile ahead, because it needs the
+ * moments that this one sends. So two sets are enough. */
 static __device__ __forceinline__ void expect_moments(const struct hopper_args *args,
                                                       const struct member *member, uint32_t tile) {
     struct barriers *barriers = barriers_of(member->memory);
@@ -295,7 +295,7 @@ static __device__ __forceinline__ void swap_strips(float *sum, struct configurat
     }
 }
 
-/* Where a second launch ends the chain: the sums as they are. */
+/* Stores the sums as they are: a second launch ends the chain. */
 static __device__ __forceinline__ void leave_sums(const struct hopper_args *args, struct tile_place tile,
                                                   float *sum, const struct member *member,
                                                   struct configuration config) {
@@ -312,9 +312,9 @@ static __device__ __forceinline__ void leave_sums(const struct hopper_args *args
 }
 
 /* From the sums of a warpgroup's strips to their part of y, in two halves: up to the norm, and from there on.
- * The halves are turns of one loop, so that the code of the operators exists once; where a warpgroup has two
- * strips, the strips take turns in the same registers. Of groups that span strips, the moments of all strips
- * are sent in the first half, before any thread waits for them. */
+ * The halves are turns of one loop, so that the operators' code exists once. Two strips of a warpgroup take
+ * turns in the same registers. For groups that span strips, the first half sends the moments of all strips,
+ * before any thread waits for them. */
 static __device__ __forceinline__ void finish_tile(const struct hopper_args *args, struct tile_place tile,
                                                    float *sum, const struct member *member,
                                                    uint32_t tile_number, struct configuration config) {

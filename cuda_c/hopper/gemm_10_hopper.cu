@@ -1,8 +1,8 @@
 /* GEMM, rung 10: the whole chain in one launch, on Hopper's own instructions.
  *
- * Idea: the tensor cores of a Hopper GPU want to be fed from shared memory by wgmma, and shared memory by
- * TMA; no thread that multiplies copies an operand. The kernel is persistent: clusters of blocks stay for the
- * whole launch and take one tile after the other. Each block has three roles:
+ * Idea: TMA fills shared memory and wgmma feeds Hopper's tensor cores from there; no thread that multiplies
+ * copies an operand. The kernel is persistent: clusters of blocks stay for the whole launch and take one tile
+ * after the other. Each block has three roles:
  *
  *   who loads       hopper/producer.h   one thread fills a ring buffer of stages by TMA
  *   who multiplies  hopper/consumer.h   two teams of warpgroups, wgmma from the ring into registers
@@ -16,22 +16,22 @@
  *   team 1    mul 0      end 0 | mul 1      end 1       team 1           mul 1 | end 1  | mul 3 | end 3
  *
  * Ping-pong hides the epilogue behind the other team's product, and reads w from the L2 cache twice as often.
- * hopper/plan.h chooses: teams, the width of a tile, the cluster, by a model of time.
+ * hopper/plan.h chooses teams, tile width and cluster by a model of time.
  *
  * Groups of any size up to 2048 channels are normalised in the registers that hold the sums, so the
- * intermediate never is in memory: a strip of a tile owns whole groups, or one part of a group that the
- * strips of a block or of a cluster share; then they exchange moments (hopper/norm_*.h). Where tiles are too
- * few to fill the GPU, k is split among blocks (split-k): tiles leave their sums in the workspace, and a
- * second launch adds them up and ends the chain (few_rows/second_launch.cu).
+ * intermediate never is in memory. A strip of a tile owns whole groups, or a part of a group; the strips of a
+ * block or a cluster that share a group exchange moments (hopper/norm_*.h). If tiles are too few to fill the
+ * GPU, blocks split k (split-k): tiles leave their sums in the workspace, and a second launch adds them up
+ * and ends the chain (few_rows/second_launch.cu).
  *
  * Precisions: bfloat16, float16, tf32, float32 from two float16 halves of each factor (halves.h), which costs
  * three products, and fp8 (quantise.h), at twice the rate.
  *
  * Bytes: inputs once, y once. Operations: 2 batch in_features out_features, three times that for float32.
  *
- * Limit: the tensor cores (2048 multiply-adds of 16-bit factors a clock and multiprocessor, at the clock that
- * the GPU's limit of power leaves); what the L2 cache delivers, where tiles are small; and of
- * cooperative teams the epilogues, which nothing hides. */
+ * Limit: the tensor cores (2048 multiply-adds of 16-bit factors per clock and multiprocessor, at the clock
+ * that the power limit allows); the L2 cache's bandwidth, for small tiles; and for cooperative teams the
+ * epilogues, which nothing hides. */
 #include "hopper/plan.h"
 #include "hopper/repack.h"
 #include "hopper/tensor_maps.h"
@@ -106,7 +106,7 @@ static int add_vector(struct vectors *vectors, const void *from, float otherwise
     return vectors->count++;
 }
 
-/* The operands of operators; those without one are not loaded. */
+/* The operands of operators; operators without one load nothing. */
 static void add_vectors(struct vectors *vectors, const fgn_pointwise *step, int count, int *numbers) {
     for (int i = 0; i < count; i++)
         numbers[i] = takes_channel(&step[i]) ? add_vector(vectors, step[i].channel, 0.0f) : NO_VECTOR;

@@ -1,5 +1,5 @@
-/* The kernel of rung 10 (gemm_10_hopper.cu): the three roles of a block, put together. Each kind of factors
- * instantiates it in a file of its own, for every shape of tile. */
+/* The kernel of rung 10 (gemm_10_hopper.cu): the three roles of a block together. Each kind of factors has a
+ * file that instantiates it for every shape of tile. */
 #pragma once
 
 #include "hopper/consumer.h"
@@ -82,7 +82,7 @@ static __device__ __forceinline__ void consume(const struct hopper_args *args, u
 
 static __device__ __forceinline__ void run_block(const struct hopper_args *args,
                                                  struct configuration config) {
-    /* a sum, and not a rounded address, so that the compiler knows that the address is of shared memory */
+    /* a sum and not a rounded address: so the compiler knows that it points to shared memory */
     unsigned char *memory = dynamic_shared + -shared_address(dynamic_shared) % STAGE_ALIGNMENT;
     if (config.factors == SPLIT_FLOAT32_FACTORS && (*args->x_unheld || *args->w_unheld))
         return; /* the float32 rung, which is launched after this kernel, computes the chain */
@@ -109,21 +109,21 @@ static __device__ __forceinline__ void run_block(const struct hopper_args *args,
             setmaxnreg_inc(LARGE_BLOCK_CONSUMER_REGISTERS);
         consume(args, memory, ring, warpgroup - 1, config);
     }
-    /* A block may not end before the other blocks have sent all that they send to its shared memory: moments,
-     * for which the consumers have waited, and arrivals for empty stages, for which the producer has. */
+    /* A block may not end before all that other blocks send to its shared memory has arrived. The consumers
+     * have waited for moments, and the producer for arrivals of empty stages. */
     barrier_cluster_relaxed();
 }
 
-/* On a GPU each kernel has a copy of its own, in which the configuration is constant. The simulator gains
- * nothing by copies, for which a C compiler takes two to four times as long. */
+/* On a GPU each kernel has its own copy with a constant configuration. The simulator gains nothing by copies,
+ * and a C compiler would take two to four times as long. */
 #ifdef __CUDACC__
 #define COPIED_INTO_KERNELS __device__ __forceinline__
 #else
 #define COPIED_INTO_KERNELS CALLED
 #endif
 
-/* A kernel's first line. The library is built for other architectures too, which lack the instructions;
- * refusal() keeps the kernels from being launched there. */
+/* A kernel's first line. The library is also built for architectures without these instructions; refusal()
+ * keeps the kernels from being launched there. */
 static COPIED_INTO_KERNELS void run(const struct hopper_args *args, struct configuration config) {
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
     run_block(args, config);

@@ -1,14 +1,14 @@
 /* GroupNorm of whole groups, of any size, in the registers of one warpgroup.
  *
- * wgmma leaves a row in the four lanes of a quad: of every eight columns (a slab) each lane has two. A group
- * ends at the same column in all rows, so all lanes of a warp walk through the slabs of their registers
- * together, add up the values of the current group, and at its end the quad adds its lanes' parts by
- * shuffles. There are three walks: for the mean of each group; for the differences from it and their squares;
- * for the normalised values. Between the walks each (row, group) has two floats in shared memory.
+ * wgmma leaves a row in the four lanes of a quad: each lane has two of every eight columns (a slab). A group
+ * ends at the same column in all rows, so all lanes of a warp walk through their slabs together and add up
+ * the current group. At its end the quad adds its lanes' parts by shuffles. There are three walks: for each
+ * group's mean, for the differences from it and their squares, and for the normalised values. Between the
+ * walks each (row, group) has two floats in shared memory.
  *
- * The mean of the differences is what rounding left out of the first walk; the second walk finds it and the
- * third takes it off (the corrected two-pass algorithm of shared/moments.h), so nothing large is subtracted
- * from anything large. */
+ * The mean of the differences is the rounding error of the first walk: the second walk finds it and the third
+ * subtracts it (the corrected two-pass algorithm of shared/moments.h). So no two large numbers are
+ * subtracted. */
 #pragma once
 
 #include "hopper/arguments.h"
@@ -19,13 +19,13 @@ static __device__ __forceinline__ bool belongs(int column, int first, int size) 
     return (uint32_t)(column - first) < (uint32_t)size;
 }
 
-/* Whether all columns of a slab do, which spares asking for each. */
+/* Whether all columns of a slab do, which saves a test for each. */
 static __device__ __forceinline__ bool has_slab(int slab, int first, int size) {
     return first <= slab * SLAB && first + size >= (slab + 1) * SLAB;
 }
 
-/* The groups of a strip. of_rows: what shared memory has of the lane's first row, group by group; its second
- * row is 8 further. */
+/* The groups of a strip. of_rows: shared memory of the lane's first row, group by group; its second row is 8
+ * further on. */
 struct groups {
     int size;
     int count;
@@ -74,8 +74,8 @@ static __device__ __forceinline__ void means_of_groups(const float *sum, const s
     __syncwarp();
 }
 
-/* Leaves the differences from the means in `sum`, and in shared memory what makes normalised values of them:
- * a factor, and what is added after it. */
+/* Leaves the differences from the means in `sum`, and in shared memory the factor and the addend that
+ * normalise them. */
 static __device__ __forceinline__ void differences_of_groups(float *sum, const struct groups *groups,
                                                              struct configuration config) {
     int first = 0, group = 0;

@@ -1,12 +1,12 @@
-/* GroupNorm of groups of 4, 8, 16, 32, 64 or 128 channels in sorted strips, see shared/fragment_norm.h: which
- * sums belong to a group is known when the kernel is compiled. */
+/* GroupNorm of groups of 4, 8, 16, 32, 64 or 128 channels in sorted strips, see shared/fragment_norm.h: the
+ * compiler knows which sums belong to a group. */
 #pragma once
 
 #include "hopper/arguments.h"
 #include "shared/fragment_norm.h"
 
-/* A group that is smaller than a block of quad_columns() is in fewer lanes than a quad: in one lane where it
- * is no larger than the lane's neighbours, which may hold two of them. */
+/* A group that is smaller than a block of quad_columns() is in fewer lanes than a quad. A lane with enough
+ * neighbours holds one group alone, or two. */
 static __device__ __forceinline__ void normalise_groups_of(float *sum, int size, float eps,
                                                            struct configuration config) {
     int block = quad_columns(config);

@@ -1,4 +1,4 @@
-/* GroupNorm of groups that span several strips: both strips of a tile, or those of all blocks of a cluster.
+/* GroupNorm of groups that span strips: both strips of a tile, or the strips of all blocks of a cluster.
  *
  * Each strip computes the moments of its part of the group and stores them in the shared memory of all blocks
  * that take part, its own included (distributed shared memory; an mbarrier counts the bytes). All strips then
@@ -22,8 +22,8 @@ struct spanning_group {
     uint32_t exchanged;
 };
 
-/* The mean of the strip's columns, and the squares of their differences from it, in every lane. Leaves the
- * differences in `sum`. All is relative to a pivot, the row's first value. */
+/* Gives every lane the mean of the strip's columns and the squares of the differences from it. Leaves the
+ * differences in `sum`. All values are relative to a pivot, the row's first value. */
 static __device__ __forceinline__ void moments_of_strip(float *sum, int columns, float *mean, float *squares,
                                                         struct configuration config) {
     float pivot[2], one_over_columns = __fdividef(1.0f, columns);
@@ -76,7 +76,7 @@ static __device__ __forceinline__ void send_moments(float *sum, const struct spa
     }
 }
 
-/* Called once the moments of all parts have come. */
+/* Runs after the moments of all parts have arrived. */
 static __device__ __forceinline__ void normalise_spanning(float *sum, const struct spanning_group *group,
                                                           float eps, struct configuration config) {
     struct partial_moments first = {group->moments, WARPGROUP_ROWS, group->count, group->most_columns,

@@ -1,7 +1,7 @@
-/* How gemm_10_hopper.cu cuts a chain into tiles: the host's arithmetic, which is C on both machines.
+/* How gemm_10_hopper.cu divides a chain into tiles: the host's arithmetic, in C on both machines.
  *
- * Every way that the kernels can cut it is a candidate; the plan takes the candidate that a model of time
- * expects to be fastest. */
+ * Every possible division is a candidate; the plan takes the one that a model of time expects to be
+ * fastest. */
 #pragma once
 
 #include <math.h>
@@ -14,7 +14,7 @@
 #include "shared/halves.h"
 #include "shared/plan.h"
 
-/* A candidate, and the time that it takes. */
+/* A candidate and its time. */
 struct candidate {
     enum shape shape;
     struct tiling tiling;
@@ -53,7 +53,7 @@ static int operands_of(const fgn_pointwise *step, int count) {
     return operands;
 }
 
-/* The channels of a group that a tile normalises; 0 where the tile has no norm. */
+/* The channels of a group that a tile normalises; 0 if the tile has no norm. */
 static int64_t group_size_of_tiles(const fgn_chain *chain, const struct tiling *tiling) {
     return tiling->ends_later ? 0 : group_size_of(chain);
 }
@@ -66,7 +66,7 @@ static int most_vectors_of(const fgn_chain *chain, const struct tiling *tiling) 
            operands_of(chain->after, chain->after_count);
 }
 
-/* Decides which columns strips own; false where the chain's groups do not fit. */
+/* Decides which columns strips own; false if the chain's groups do not fit. */
 static bool cut_columns(const fgn_chain *chain, struct configuration config, struct tiling *tiling) {
     int64_t size = group_size_of_tiles(chain, tiling);
     int columns = tile_columns(config), blocks = (int)tiles(size, columns);
@@ -90,7 +90,7 @@ static bool cut_columns(const fgn_chain *chain, struct configuration config, str
     return tiling->owned <= config.width && (!is_sorted(config) || tiling->owned == config.width);
 }
 
-/* Where things are in shared memory; false where there is no room for a ring. */
+/* Lays out shared memory; false if there is no room for a ring. */
 static bool lay_out(const fgn_chain *chain, struct configuration config, struct tiling *tiling) {
     int64_t size = group_size_of_tiles(chain, tiling);
     int most_groups =
@@ -112,21 +112,20 @@ static bool lay_out(const fgn_chain *chain, struct configuration config, struct 
     return true;
 }
 
-/* Clusters that a GPU has room for at the same time, by their blocks: a cluster is in one of the GPU's
- * processing clusters (GPCs), of 16 or 18 multiprocessors. As cudaOccupancyMaxActiveClusters() says it of an
- * H200 with 132 of them; a plan for another number takes its part. */
+/* How many clusters of so many blocks a GPU holds at a time. A cluster stays in one processing cluster (GPC)
+ * of 16 or 18 multiprocessors. From cudaOccupancyMaxActiveClusters() on an H200 with 132 multiprocessors; a
+ * plan for another number scales these. */
 static int clusters_at_once(int cluster, int multiprocessors) {
     static const int of_132[MOST_CLUSTER + 1] = {0, 132, 66, 39, 30, 22, 17, 15, 15};
     int clusters = (int)((int64_t)of_132[cluster] * multiprocessors / 132);
     return clusters > 0 ? clusters : 1;
 }
 
-/* The constants of the model, fitted to 7823 times of candidates for 791 random shapes on an H200; but for
- * split factors fitted again, near what they were, when the producer had become faster, to 1178 times of
- * candidates for 270 more. The candidate that the model takes for the fastest takes 1 % longer than the
- * fastest of those measured, in the geometric mean. For 16-bit factors, tf32 and split factors, in this
- * order; a clock is one of 1.5 GHz. fp8 has the epilogue of split factors; how fast it multiplies, and what
- * comes before, are from eight problems on an H100. */
+/* The constants of the model, fitted to 7823 times of candidates for 791 random shapes on an H200. Those of
+ * split factors were fitted again, to 1178 times of candidates for 270 more shapes, when the producer had
+ * become faster. The model's choice takes 1 % longer than the fastest candidate measured, in the geometric
+ * mean. For 16-bit factors, tf32 and split factors, in this order; a clock is one of 1.5 GHz. fp8 has the
+ * epilogue of split factors; its rate and the time of its rounding are from eight problems on an H100. */
 static const double GIGAHERTZ = 1.5;
 static const double CLOCKS_ONCE = 7910.0; /* the launch, and the first stages */
 static const double CLOCKS_OF_TILE = 3610.0;
@@ -168,13 +167,13 @@ static bool is_repacked(const fgn_chain *chain) {
     return !are_scaled(factors_of(chain)) && needs_repacking(chain->in_features, element_bytes_of(chain));
 }
 
-/* The time of two things that happen at once; each slows down the other a little. */
+/* The time of two things at once; each slows the other down a little. */
 static double larger_and_some(double a, double b) {
     return fmax(a, b) + 0.15 * fmin(a, b);
 }
 
-/* About the time that a tiling takes: the steps of a block's tiles, each as long as its products or its
- * copies, and the endings that no product hides; but at least the time in which memory delivers the matrices.
+/* The approximate time of a tiling: the steps of a block's tiles, each as long as its products or its copies,
+ * and the endings that no product hides. It is at least the time in which memory delivers the matrices.
  */
 static double nanoseconds_of(const fgn_chain *chain, struct configuration config, enum shape shape,
                              const struct tiling *tiling, int multiprocessors) {
@@ -208,8 +207,8 @@ static double nanoseconds_of(const fgn_chain *chain, struct configuration config
     return time;
 }
 
-/* A tiling in which only these are decided. splits: of k, for a second launch that ends the chain; 0: there
- * is none. */
+/* A tiling with only these decided. splits: the splits of k, if a second launch ends the chain; 0: there is
+ * none. */
 static struct tiling tiling_of(int tile_rows, int row_blocks, int column_blocks, int splits) {
     struct tiling tiling;
     memset(&tiling, 0, sizeof tiling);
@@ -221,8 +220,8 @@ static struct tiling tiling_of(int tile_rows, int row_blocks, int column_blocks,
     return tiling;
 }
 
-/* Cuts k into the tiling's splits; false where it cannot be. Teams with tiles of their own skip each other's
- * steps, as many as their own; sorted strips are for y. */
+/* Divides k into the tiling's splits; false if that is impossible. Teams with their own tiles skip as many of
+ * each other's steps as they have themselves; sorted strips are for y. */
 static bool split_steps(const fgn_chain *chain, struct configuration config, struct tiling *tiling) {
     int steps = steps_of(chain);
     tiling->split_steps = (int)tiles(steps, tiling->splits);
@@ -233,7 +232,7 @@ static bool split_steps(const fgn_chain *chain, struct configuration config, str
            (tiling->splits == 1 || !has_own_tiles(tiling->tile_rows));
 }
 
-/* Fills in one way to cut the chain; false where the chain cannot be cut so. */
+/* Fills in one division of the chain; false if it is impossible. */
 static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling tiling, int multiprocessors,
                        struct candidate *candidate) {
     struct configuration config = configuration_of(factors_of(chain), shape);
@@ -252,8 +251,8 @@ static bool try_tiling(const fgn_chain *chain, enum shape shape, struct tiling t
     return true;
 }
 
-/* The faster of the best one so far, if there is one, and the tiling, if it exists and takes longer than
- * `longer_than`. Whether there is one. */
+/* Keeps the faster of the best so far, if any, and the tiling, if it exists and takes longer than
+ * `longer_than`. Returns whether there is one. */
 static bool keep_faster(const fgn_chain *chain, enum shape shape, struct tiling tiling, int multiprocessors,
                         double longer_than, bool found, struct candidate *best) {
     struct candidate candidate;
@@ -301,7 +300,7 @@ static bool choose_tiling(const fgn_chain *chain, const fgn_device *device, doub
 
 /* ---- The plan ---- */
 
-/* Where a plan has what the launch needs again: the tiling follows from these. */
+/* Places in the plan of what the launch needs: the tiling follows from these. */
 enum hopper_choice { SHAPE, TILE_ROWS, ROW_BLOCKS, COLUMN_BLOCKS, SPLITS, PRECISION };
 
 static bool chosen_tiling(const fgn_plan *plan, const fgn_chain *chain, struct candidate *chosen) {
@@ -338,8 +337,8 @@ static const char *kernel_name(enum wgmma_factors factors, enum shape shape) {
     return names[factors][shape];
 }
 
-/* Split factors: the halves of x before, and float32 in their stead after. fp8: the factors are rounded
- * before. Rows that TMA cannot address: both factors are repacked before. */
+/* Split factors need the halves of x before, and the float32 fallback after. Factors of fp8 are rounded
+ * before, and those whose rows TMA cannot address are repacked. */
 static void plan(const fgn_chain *given, const fgn_device *device, fgn_plan *plan) {
     struct candidate best;
     memset(&best, 0, sizeof best);

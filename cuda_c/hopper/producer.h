@@ -1,14 +1,14 @@
-/* Who loads: one thread of a block keeps the ring full by TMA, which swizzles what it copies, fills in zeros
+/* Who loads: one thread of a block keeps the ring full by TMA, which swizzles its copies, fills in zeros
  * outside the matrices and, for tf32, rounds.
  *
- * The blocks of a cluster share either w or x. Each copies a part of what is shared and TMA delivers it to
+ * The blocks of a cluster share either w or x. Each copies a part of the shared factor and TMA delivers it to
  * all of them (multicast), so the L2 cache is read once for the cluster. */
 #pragma once
 
 #include "hopper/ring.h"
 
-/* The blocks of the cluster, as bits, that share x with this one: those beside it; and that share w: those
- * above and below. */
+/* Bits for the blocks of the cluster that share x with this one (beside it), and for those that share w
+ * (above and below). */
 static __device__ __forceinline__ uint16_t blocks_beside(const struct tiling *tiling, int row_block) {
     return ((1 << tiling->column_blocks) - 1) << row_block * tiling->column_blocks;
 }
@@ -36,9 +36,9 @@ static __device__ __forceinline__ void copy_w(uint32_t to, const CUtensorMap *w,
         cp_async_bulk_tensor(to, w, k, column, full);
 }
 
-/* What a block copies for its cluster, the same in all steps: some of the tile's rows of x and of w. The
- * producer is one thread, which is to be done with a step before the consumers are, so nothing of this is
- * computed in a step. */
+/* The rows of x and of w that a block copies for its cluster, the same in all steps. The producer is
+ * one thread, which has to finish a step before the consumers do, so it computes none of this in a
+ * step. */
 struct share {
     int x_row; /* of the tile's rows of x: the first */
     bool has_x;
@@ -89,8 +89,8 @@ static __device__ __forceinline__ void copy_step(const struct tiling *tiling, co
     next(ring);
 }
 
-/* Loads all tiles of the block. At the end it waits until every stage is empty, as if it were to fill them
- * again, because a block must not end before the other blocks have sent all that they send to it. */
+/* Loads all tiles of the block. At the end it waits until every stage is empty, because a block must not end
+ * while other blocks still send something to it. */
 static __device__ __forceinline__ void produce(const struct hopper_args *args, struct ring ring,
                                                struct configuration config) {
     const struct tiling *tiling = &args->tiling;

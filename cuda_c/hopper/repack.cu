@@ -1,7 +1,7 @@
 /* Copies a matrix so that its rows begin at multiples of 16 bytes.
  *
- * Idea: a thread gathers 16 bytes of the copy, next to those of its neighbours, and stores them at once;
- * beyond the end of a row are zeros.
+ * Idea: a thread gathers 16 bytes of the copy, adjacent to its neighbours', and stores them at once. It fills
+ * zeros beyond the end of a row.
  *
  * Bytes: the matrix read once and written once. Limit: memory bandwidth, or the launch. */
 #include "hopper/repack.h"

@@ -1,15 +1,15 @@
 /* The ring buffer of stages in a block's shared memory, between the producer and the consumers.
  *
  * A stage holds what a step along k needs: 128 bytes of each of the tile's rows of x and of w. The producer
- * fills it by TMA, the consumers multiply straight from it. Producer and consumers agree by two mbarriers for
- * each stage: `full` ends its phase when all bytes have arrived, `empty` when every consumer that reads the
- * stage has read it, in all blocks of the cluster, for a multicast fills the stage in all of them. */
+ * fills it by TMA, the consumers multiply straight from it. Each stage has two mbarriers: `full` ends its
+ * phase when all bytes have arrived, `empty` when every consumer has read the stage, in all blocks of the
+ * cluster, because a multicast fills the stage in all of them. */
 #pragma once
 
 #include "hopper/arguments.h"
 
-/* A place in the ring: the stage, and the parity of the phase that its mbarriers are in. All of it is the
- * same in all threads of a warp, and stays in registers that a warp has once (uniform()). */
+/* A place in the ring: the stage, and the parity of the phase that its mbarriers are in. It is the same in
+ * all threads of a warp, and stays in registers that a warp has once (uniform()). */
 struct ring {
     uint32_t at; /* shared memory: the stages, before which the barriers are */
     int stage_bytes;
@@ -49,7 +49,7 @@ static __device__ __forceinline__ void next(struct ring *ring) {
     wrap_around(ring);
 }
 
-/* How far a number of steps goes in a ring: `rounds` all around, and `stages` more. */
+/* The distance of a number of steps in a ring: `rounds` full turns and `stages` more. */
 struct distance {
     int rounds;
     int stages;
@@ -66,7 +66,7 @@ static __device__ __forceinline__ void skip(struct ring *ring, struct distance d
     wrap_around(ring);
 }
 
-/* The shared memory of a stage's first row of x, and of w. */
+/* The address of a stage's first row of x, and of w. */
 static __device__ __forceinline__ uint32_t x_of_stage(const struct ring *ring, int stage) {
     return ring->at + stage * ring->stage_bytes;
 }
@@ -116,8 +116,8 @@ static __device__ __forceinline__ struct block_place place_in_cluster(const stru
     return place;
 }
 
-/* The tile of a cluster's block in a cluster tile. The splits of k follow each other; the order within
- * a split is that of bands (hopper/sizes.h). */
+/* The tile of a cluster's block in a cluster tile. Splits of k follow each other, each in the order of bands
+ * (hopper/sizes.h). */
 static __device__ __forceinline__ struct tile_place
 place_of_cluster_tile(const struct hopper_args *args, int cluster_tile, struct block_place in_cluster) {
     const struct tiling *tiling = &args->tiling;

@@ -1,22 +1,22 @@
-/* The sizes of rung 10: what a kernel is compiled for, and how a matrix is cut. Plain C: the host's side of
- * both machines reads it too.
+/* The sizes of rung 10: the compile-time constants of a kernel, and the division of a matrix. It is plain C:
+ * the host code of both machines reads it too.
  *
- * A tile of the product is one or two strips side by side. A strip is what one set of accumulators covers: 64
- * rows and `width` columns, of which the strip *owns* as many as make whole groups of the norm (or an equal
- * part of one group); the others are computed and not stored. So with 96 channels to a group a tile of two
- * strips of 96 columns owns all it computes, and with 12 it owns 2 x 120 of 2 x 128.
+ * A tile of the product is one or two strips side by side. One set of accumulators covers a strip: 64 rows
+ * and `width` columns. The strip *owns* as many columns as make whole groups of the norm (or an equal part of
+ * one group); the others are computed and not stored. So with 96 channels to a group a tile of two strips of
+ * 96 columns owns all it computes, and with 12 it owns 2 x 120 of 2 x 128.
  *
- * What moves for a step of 128 bytes along k of the largest tile, 128 rows by 256 columns: 16 KiB of x and 32
- * KiB of w; if two blocks share w, each of them copies one half. What is computed meanwhile: 128 x 256 x 64
- * multiply-adds of 16-bit factors, 1024 clocks. These 32 bytes a clock and multiprocessor the L2 cache
- * delivers, up to 42; ping-pong tiles of 64 rows would ask for 48 in pairs, and ask for 32 where four blocks
- * share w. */
+ * A step of 128 bytes along k of the largest tile, 128 rows by 256 columns, moves 16 KiB of x and 32
+ * KiB of w; if two blocks share w, each of them copies one half. Meanwhile 128 x 256 x 64
+ * multiply-adds of 16-bit factors take 1024 clocks. That is 32 bytes per clock and multiprocessor; the
+ * L2 cache delivers up to 42. Ping-pong tiles of 64 rows need 48 in pairs, and 32 if four blocks share
+ * w. */
 #pragma once
 
 #include "shared/rung.h"
 #include "shared/team.h"
 
-/* A function that the compiler computes where its arguments are constants. */
+/* A function that the compiler evaluates if its arguments are constants. */
 #ifdef __CUDACC__
 #define CONSTANT static constexpr __host__ __device__
 #else
@@ -36,17 +36,17 @@
 #define WIDEST_STRIP 128
 #define TILE_COLUMNS (MOST_STRIPS * WIDEST_STRIP) /* of the widest tile */
 #define SMALLEST_SORTED_GROUP 4                   /* of norm_powers_of_two.h */
-#define SLAB 8 /* columns of which each lane of a quad has two neighbours: how wgmma leaves its sums */
+#define SLAB 8 /* columns in which wgmma leaves two neighbouring sums in each lane of a quad */
 
-/* Stages begin at multiples of 1024 bytes, for the swizzle is a function of the address. The barriers have
- * the first of these, so that their addresses follow from the stages' without a register. */
+/* Stages begin at multiples of 1024 bytes, because the swizzle depends on the address. The barriers take the
+ * first 1024 bytes, so that their addresses follow from the stages' without a register. */
 #define STAGE_ALIGNMENT 1024
 #define BARRIERS_BYTES STAGE_ALIGNMENT
 
 /* The shared memory of a block, all of it. */
 #define MOST_SHARED_BYTES (227 * 1024)
 
-/* How the factors are multiplied. SPLIT_FLOAT32: two float16 halves of each (halves.h), three products. FP8:
+/* The kind of product. SPLIT_FLOAT32: two float16 halves of each factor (halves.h), three products. FP8:
  * 8-bit floats (quantise.h). */
 enum wgmma_factors {
     BFLOAT16_FACTORS,
@@ -67,7 +67,7 @@ CONSTANT bool add_apart(enum wgmma_factors factors) {
     return factors == SPLIT_FLOAT32_FACTORS || factors == FP8_FACTORS;
 }
 
-/* Constants wherever they are used: the compiler sees each kernel's own. */
+/* All users pass constants: the compiler sees each kernel's own. */
 struct configuration {
     enum wgmma_factors factors;
     int strips;       /* of a tile */
@@ -134,7 +134,7 @@ CONSTANT struct configuration configuration_of(enum wgmma_factors factors, enum 
     return c;
 }
 
-/* What every configuration has to satisfy. */
+/* Checks what every configuration has to satisfy. */
 CONSTANT bool is_valid(struct configuration c) {
     return c.width % 32 == 0 && c.width <= WIDEST_STRIP && /* stores take 32 columns of a quad together */
            c.strips <= MOST_STRIPS && c.strips % c.members == 0 &&
@@ -154,17 +154,17 @@ static_assert(are_valid(BFLOAT16_FACTORS) && are_valid(FLOAT16_FACTORS) && are_v
               are_valid(SPLIT_FLOAT32_FACTORS) && are_valid(FP8_FACTORS));
 #endif
 
-/* A division by a number that the host knows, as a product and a shift; a division by an unknown one takes a
- * warp some 40 instructions. q = n m / 2^(31 + s) rounded down, with 2^s the power of two from d on and m =
- * 2^(31 + s) / d rounded up, is n / d for all n below 2^31, since n (m d - 2^(31 + s)) < 2^31 2^s (Granlund
- * and Montgomery, "Division by invariant integers using multiplication", 1994). */
+/* Division by a number that the host knows, as a product and a shift: an ordinary division takes a warp some
+ * 40 instructions. q = n m / 2^(31 + s) rounded down, with 2^s the power of two from d on and m = 2^(31 + s)
+ * / d rounded up, is n / d for all n below 2^31, since n (m d - 2^(31 + s)) < 2^31 2^s (Granlund and
+ * Montgomery, "Division by invariant integers using multiplication", 1994). */
 struct divisor {
     uint32_t by;
     uint32_t multiplier;
     uint32_t shift;
 };
 
-/* by: 0, of an empty matrix, by whose tiles nobody divides, counts as 1. */
+/* by: 0 counts as 1: it comes from an empty matrix, where nobody divides. */
 static inline struct divisor divisor_of(uint32_t by) {
     struct divisor divisor = {by > 0 ? by : 1, 0, 31};
     while ((uint64_t)1 << (divisor.shift - 31) < divisor.by)
@@ -177,11 +177,11 @@ static inline __host__ __device__ uint32_t divided(uint32_t number, struct divis
     return (uint32_t)((uint64_t)number * divisor.multiplier >> divisor.shift);
 }
 
-/* The cluster tiles of a split are taken in bands, 8 of them side by side, so that what runs at one time
- * shares rows and columns in the L2 cache. The last band may be narrower. */
+/* The order of a split's cluster tiles: bands of 8 side by side, so that concurrent tiles share rows and
+ * columns in the L2 cache. The last band may be narrower. */
 #define BAND 8
 
-/* How the matrix is cut. A cluster tile is what a cluster computes at a time, a tile for each block:
+/* The division of the matrix. A cluster computes a cluster tile at a time, one tile for each block:
  * `row_blocks` tiles below each other, which share w, times `column_blocks` side by side, which share x. */
 struct tiling {
     int tile_rows; /* COMMON_ROWS: of both teams; WARPGROUP_ROWS: each team has tiles of its own */
@@ -205,7 +205,7 @@ struct tiling {
     uint32_t shared_bytes;
 };
 
-/* Ping-pong: a team has tiles of its own. */
+/* Ping-pong: each team has its own tiles. */
 static inline __host__ __device__ bool has_own_tiles(int tile_rows) {
     return tile_rows == WARPGROUP_ROWS;
 }
@@ -219,7 +219,7 @@ static inline __host__ __device__ int cluster_of(const struct tiling *tiling) {
     return tiling->row_blocks * tiling->column_blocks;
 }
 
-/* Into how many parts x is cut for the blocks that share it: of three blocks, two copy a half each. */
+/* How many parts of x the sharing blocks copy: of three blocks, two copy a half each. */
 static inline __host__ __device__ int parts_of_x(const struct tiling *tiling) {
     return tiling->column_blocks >= 8   ? 8
            : tiling->column_blocks >= 4 ? 4
@@ -227,7 +227,7 @@ static inline __host__ __device__ int parts_of_x(const struct tiling *tiling) {
                                         : 1;
 }
 
-/* Rows of w that one copy brings: a strip, or a block's part of what several part. */
+/* Rows of w in one copy: a strip, or a block's part of a shared strip. */
 static inline __host__ __device__ int rows_of_w_copy(const struct tiling *tiling,
                                                      struct configuration config) {
     return tiling->row_blocks > 1 ? tile_columns(config) / tiling->row_blocks : config.width;

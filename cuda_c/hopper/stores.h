@@ -1,15 +1,15 @@
 /* From a strip's sums to its part of y.
  *
- * Sorted strips (TMA lays the rows of w down so that a lane has 16 bytes of neighbouring columns) are stored
- * as they are. Of others a lane has two columns in every eight; the lanes of a quad exchange words until each
- * has 16 bytes, where rows of y begin at multiples of 16 bytes, and store pairs or single values elsewhere.
+ * Sorted strips are stored as they are: TMA has ordered w's rows so that a lane has 16 bytes of neighbours.
+ * In others a lane has two columns in every eight. If rows of y begin at multiples of 16 bytes, the lanes of
+ * a quad exchange words until each has 16 bytes; otherwise they store pairs or single values.
  */
 #pragma once
 
 #include "hopper/arguments.h"
 #include "shared/epilogue.h"
 
-/* Where a thread's sums of a strip belong. */
+/* The place of a thread's sums of a strip. */
 struct sums_place {
     int64_t row;    /* of the first; the second is 8 below */
     int64_t column; /* of the strip's first one */
@@ -17,8 +17,8 @@ struct sums_place {
     int vectors;    /* where in shared memory: bytes, from the lane's first column on */
 };
 
-/* Which sum is that of column `i` of the lane's neighbours in a block of quad_columns(), in the first or
- * second of its rows. */
+/* The index of the sum of the lane's neighbouring column `i` in a block of quad_columns(), in its first or
+ * second row. */
 static __device__ __forceinline__ int sum_at(int block, int row, int i, struct configuration config) {
     return block * 2 * config.lane_columns + i / 2 * 4 + row * 2 + i % 2;
 }
@@ -27,7 +27,7 @@ static __device__ __forceinline__ uint32_t packed(float a, float b, struct confi
     return pair_of_type(a, b, config.factors == FLOAT16_FACTORS ? FGN_FLOAT16 : FGN_BFLOAT16);
 }
 
-/* Two neighbours of the lane's in 16 bits. */
+/* Two of the lane's neighbours in 16 bits. */
 static __device__ __forceinline__ uint32_t packed_sums(const float *sum, int block, int row, int i,
                                                        struct configuration config) {
     const float *v = &sum[sum_at(block, row, i, config)];
@@ -45,7 +45,7 @@ static __device__ __forceinline__ uint4 sorted_bytes(const float *sum, int block
                       packed_sums(sum, block, row, 4, config), packed_sums(sum, block, row, 6, config));
 }
 
-/* All of the strip's columns in one row. Only the last strip of a row of y has fewer columns than its width.
+/* Stores the strip's columns of one row. Only the last strip of a row of y has fewer columns than its width.
  */
 static __device__ __forceinline__ void store_sorted(const struct sums_place *place, unsigned char *to,
                                                     const float *sum, int row, struct configuration config) {
@@ -58,7 +58,7 @@ static __device__ __forceinline__ void store_sorted(const struct sums_place *pla
             *(uint4 *)(to + block * columns * value_bytes) = sorted_bytes(sum, block, row, config);
 }
 
-/* Four words of each lane of a quad: word j of lane i becomes word i of lane j. */
+/* Transposes four words of each lane of a quad: word j of lane i becomes word i of lane j. */
 static __device__ __forceinline__ void transpose_words(uint32_t *word) {
     bool odd = threadIdx.x % 2, upper = threadIdx.x / 2 % 2;
 #pragma unroll
@@ -75,7 +75,7 @@ static __device__ __forceinline__ void transpose_words(uint32_t *word) {
     }
 }
 
-/* The first `count` of eight 16-bit values. */
+/* Stores the first `count` of eight 16-bit values. */
 static __device__ __forceinline__ void store_some_words(unsigned char *to, const uint32_t *word, int count) {
 #pragma unroll
     for (int i = 0; i < 8; i++)
@@ -102,8 +102,8 @@ static __device__ __forceinline__ void store_wide_16_bit(const struct sums_place
     }
 }
 
-/* 32-bit values: 16 columns of the quad at a time. Of two slabs an even lane takes half of the first, an odd
- * one half of the second. */
+/* Stores 32-bit values: 16 columns of the quad at a time. An even lane takes half of the first of two slabs,
+ * an odd lane half of the second. */
 static __device__ __forceinline__ void store_wide_32_bit(const struct sums_place *place, unsigned char *to,
                                                          const float *sum, int row, bool present,
                                                          struct configuration config) {
@@ -165,7 +165,7 @@ static __device__ __forceinline__ void store_sums(const struct hopper_args *args
                                                   const struct sums_place *place, const float *sum,
                                                   struct configuration config) {
     int value_bytes = 16 / values_of_16_bytes(config);
-    /* the strip may begin at another alignment than its row */
+    /* the strip's alignment may differ from its row's */
     bool wide = args->wide_stores && place->column % values_of_16_bytes(config) == 0;
     bool pairs = args->pair_stores && place->column % 2 == 0;
 #pragma unroll
@@ -186,7 +186,7 @@ static __device__ __forceinline__ void store_sums(const struct hopper_args *args
     }
 }
 
-/* The sums of a strip to the workspace, float32 in every precision. */
+/* Stores a strip's sums in the workspace, float32 in every precision. */
 static __device__ __forceinline__ void store_unfinished(const struct hopper_args *args,
                                                         const struct sums_place *place, int split,
                                                         const float *sum, struct configuration config) {

@@ -1,4 +1,4 @@
-/* How TMA sees the matrices: tensor maps, which the driver encodes on the host. */
+/* How TMA sees the matrices: tensor maps, encoded on the host by the driver. */
 #pragma once
 
 #include "hopper/arguments.h"
@@ -14,12 +14,12 @@ struct matrix {
     int64_t pitch;
 };
 
-/* A box is `box_rows` rows and 128 bytes, swizzled, and what it has outside the matrix is zero.
+/* A box is `box_rows` rows and 128 bytes, swizzled, and zero outside the matrix.
  *
  * lane_columns above 2: the box's rows come in blocks of 4 * lane_columns, in an order that gives each lane
  * of a quad neighbouring columns of the product. wgmma leaves columns 2 t, 2 t + 1, 8 + 2 t, 8 + 2 t + 1, ...
- * in lane t; with row 8 t + 2 j + e of w at place 8 j + 2 t + e of the box these are columns 8 t, 8 t + 1,
- * ... To TMA w is then a tensor of five dimensions: k, e, t, j and the blocks. */
+ * in lane t; if row 8 t + 2 j + e of w is at place 8 j + 2 t + e of the box, these are columns 8 t, 8 t + 1,
+ * ... For TMA w is then a tensor of five dimensions: k, e, t, j and the blocks. */
 static bool describe(CUtensorMap *map, struct matrix matrix, int box_rows, int lane_columns) {
     cuuint32_t box_columns = STEP_BYTES / matrix.element_bytes;
     cuuint64_t columns = (cuuint64_t)matrix.columns, rows = (cuuint64_t)matrix.rows;
@@ -46,7 +46,7 @@ struct factor_places {
     int64_t pitch;         /* of all of them, in elements */
 };
 
-/* As TFLOAT32 TMA rounds to tf32; wgmma alone would cut the bits off. */
+/* TMA rounds TFLOAT32 to tf32; wgmma alone would truncate. */
 static CUtensorMapDataType type_of(enum wgmma_factors factors) {
     return factors == FP8_FACTORS        ? CU_TENSOR_MAP_DATA_TYPE_UINT8
            : factors == TF32_FACTORS     ? CU_TENSOR_MAP_DATA_TYPE_TFLOAT32

@@ -1,14 +1,14 @@
 /* Hopper, step 1: the tensor cores read shared memory (wgmma).
  *
- * Idea: four warps, a warpgroup, ask for the product of 64 rows of x and 128 rows of w by one instruction,
+ * Idea: with one instruction, four warps (a warpgroup) start the product of 64 rows of x and 128 rows of w,
  * and the tensor cores read both from shared memory themselves. With mma.sync (gemm_9_tensor_core.cu) the
- * threads had to bring every factor into registers first. A block computes 128 x 128 outputs with two
+ * threads had to load every factor into registers first. A block computes 128 x 128 outputs with two
  * warpgroups, 64 rows each.
  *
- * Shared memory has to look as wgmma expects it. Here: rows of 128 bytes (64 k), swizzled, which means that
- * the 16 bytes number c of row r are stored at place c XOR r % 8 of that row. Eight rows read at the same k
- * then use eight different groups of banks, so there is no bank conflict. The threads load by ordinary
- * instructions and swizzle by hand; from the next step on TMA does both.
+ * Shared memory has to be laid out as wgmma expects. Here it has rows of 128 bytes (64 k), swizzled: chunk c
+ * (16 bytes) of row r is stored at place c XOR r % 8 of that row. Eight rows read at the same k then use
+ * eight different groups of banks, so there is no bank conflict. The threads load by ordinary instructions
+ * and swizzle by hand; from the next step on TMA does both.
  *
  * One step along k, in time (two blocks share a multiprocessor, and one may multiply while the other loads):
  *
@@ -19,7 +19,7 @@
  * workspace and back. Operations: 2 batch in_features out_features. A step of 64 k is 32 KiB of factors and
  * 512 clocks of the tensor cores.
  *
- * Limit: latency. Nothing is multiplied by a block between the first load of a step and its second barrier.
+ * Limit: latency. A block multiplies nothing between the first load of a step and its second barrier.
  *
  * Next (hopper_2_tma.cu): TMA fills a ring of stages while the tensor cores work. */
 #include "hopper_steps/step.h"
@@ -58,7 +58,7 @@ static __device__ __forceinline__ void load_chunks(uint4 *chunk, const unsigned 
     }
 }
 
-/* The same from registers to shared memory, swizzled. */
+/* Stores the part in shared memory, swizzled. */
 static __device__ __forceinline__ void store_chunks(const uint4 *chunk, unsigned char *tile) {
 #pragma unroll
     for (int i = 0; i < THREAD_CHUNKS; i++) {

@@ -5,10 +5,10 @@
  * each with the x and w of one step along k, so the copies of the next steps run while the tensor cores work
  * on this one.
  *
- * An mbarrier for each stage, `full`, says when its bytes are there: the thread that asks for the copies
- * announces their number, TMA counts them, and everybody waits for the end of that phase. The same barrier
- * serves every turn of the ring, and the parity of the turn tells one from the next. That all threads have
- * read a stage, and it may be filled again, is still told by a barrier of the block.
+ * Each stage has an mbarrier, `full`, which tells when its bytes are there: the thread that asks for the
+ * copies announces their number, TMA counts them, and all threads wait for the end of that phase. The same
+ * barrier serves every turn of the ring; the parity tells a turn from the next. A barrier of the block still
+ * tells when all threads have read a stage, so that it may be filled again.
  *
  * Three steps along k, in time:
  *
@@ -19,10 +19,10 @@
  * Bytes and operations: as step 1, but factors do not pass through registers. A stage is 32 KiB.
  *
  * Limit: the L2 cache. A multiprocessor needs 64 bytes for each clock of its tensor cores. On an H200 it gets
- * about 53, and the tensor cores are busy for 83 % of the clocks (notebook 07). Beside that the barrier of
- * the block in every step along k, for which the faster warpgroup waits.
+ * about 53, and the tensor cores are busy for 83 % of the clocks (notebook 07). A second limit is the block's
+ * barrier in every step along k, where the faster warpgroup waits.
  *
- * Next (hopper_3_producer.cu): a warpgroup that only copies, so that nobody waits for the block, and whose
+ * Next (hopper_3_producer.cu): a warpgroup that only copies. Then nobody waits for the block, and its spare
  * registers make room for a larger tile. */
 #include "hopper_steps/step.h"
 

@@ -2,13 +2,13 @@
  *
  * Idea: warpgroups have different work. One thread of the producer warpgroup asks TMA for the copies; the two
  * consumer warpgroups multiply. They meet only in mbarriers, two for each stage of the ring: `full` ends a
- * phase when the stage's bytes are there, `empty` when both consumers have read them. No barrier of the block
- * is left in the main loop, so one consumer may be a step ahead of the other, and one multiplies while the
- * other one waits.
+ * phase when the stage's bytes are there, `empty` when both consumers have read them. The main loop has no
+ * barrier of the block, so one consumer may be a step ahead of the other, and one multiplies while the other
+ * one waits.
  *
  * The multiprocessor's 65536 registers are divided evenly at the launch, 168 for each of 384 threads. The
  * producer needs few: setmaxnreg takes registers from the producer and gives them to the consumers, which
- * have 240 then. That is room for 128 sums a thread, so the tile becomes 128 x 256, 64 x 256 for each
+ * then have 240. That leaves room for 128 sums per thread, so the tile becomes 128 x 256, 64 x 256 for each
  * consumer.
  *
  * Four steps along k, in time, with two stages (the kernel has four):
@@ -18,14 +18,14 @@
  *     consumer 1 |wait  |   multiply 0    |tell|  multiply 1    |tell|    multiply 2    |tell|
  *     consumer 2 |wait  |     multiply 0      |tell|   multiply 1   |tell|   multiply 2    |tell|
  *
- * Bytes: w as before; x once for every 256 columns, half as often. A stage is 48 KiB, in 1024 clocks of the
- * tensor cores, so a multiprocessor asks the L2 cache for 48 bytes a clock instead of 64. Operations: as
+ * Bytes: w as before; x once for every 256 columns, half as often. A stage is 48 KiB for 1024 clocks of the
+ * tensor cores, so a multiprocessor asks the L2 cache for 48 bytes per clock instead of 64. Operations: as
  * before.
  *
- * Limit: the tensor cores in the main loop, and the clock that the GPU's limit of power leaves them. There is
- * one block on a multiprocessor now, so nothing is multiplied while the block begins and ends.
+ * Limit: the tensor cores in the main loop, at the clock that the GPU's power limit allows. A multiprocessor
+ * now has one block, so it multiplies nothing while the block begins and ends.
  *
- * Next (hopper_4_multicast.cu): two blocks share what they both read. */
+ * Next (hopper_4_multicast.cu): two blocks share their reads of w. */
 #include "hopper_steps/step.h"
 
 #define TILE_COLUMNS 256
@@ -56,7 +56,7 @@ struct producer_args {
 };
 
 /* Keeps the ring full. One thread calls this. In the first turn every stage is empty: a wait for the phase
- * before the first one returns at once. */
+ * before the first returns at once. */
 static __device__ __forceinline__ void produce(const struct producer_args *args, struct producer_ring *ring,
                                                int first_row, int first_column) {
     for (int step = 0; step < args->steps; step++) {
@@ -69,7 +69,7 @@ static __device__ __forceinline__ void produce(const struct producer_args *args,
     }
 }
 
-/* The sums of 64 rows, from `row_in_tile` on, and of all 256 columns: two wgmmas side by side. */
+/* Computes the sums of 64 rows, from `row_in_tile` on, and 256 columns: two wgmmas side by side. */
 static __device__ __forceinline__ void consume(struct producer_ring *ring, int steps, int row_in_tile,
                                                float *sum) {
     for (int step = 0; step < steps; step++) {

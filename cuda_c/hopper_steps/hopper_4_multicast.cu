@@ -5,9 +5,9 @@
  * for one half of w, and TMA writes it into the ring of both blocks, at the same place, and counts the bytes
  * in each block's own `full` barrier. The L2 cache is read once for two blocks.
  *
- * A stage is empty when the consumers of both blocks have read it, for the half that this block asks for goes
- * to both: a consumer arrives at `empty` of its own block and of the other one. At the end no block may leave
- * before the other one has sent the last of these arrivals, which a barrier of the cluster ensures.
+ * A stage is empty when the consumers of both blocks have read it, because both receive the half that this
+ * block asks for: a consumer arrives at `empty` of its own block and of the other one. At the end a barrier
+ * of the cluster keeps each block until the other one has sent its last arrival.
  *
  * One step along k, in the two blocks:
  *
@@ -17,15 +17,15 @@
  *     consumers of both                                                      |wait full| multiply |tell both|
  *
  * Bytes: a block asks for 16 KiB of x and 16 KiB of w in the 1024 clocks of a step along k: 32 bytes a clock
- * in the place of 48. On an H200 this gains nothing over step 3, and ncu counts as many bytes in the L2 cache
- * (notebook 07). The use of a cluster in the end is another one: the two blocks exchange the moments of a
- * group that both have a part of (hopper/norm_spanning.h).
+ * instead of 48. On an H200 this gains nothing over step 3, and ncu counts as many bytes in the L2 cache
+ * (notebook 07). In the end clusters serve another purpose: two blocks that share a group of the norm
+ * exchange its moments (hopper/norm_spanning.h).
  * Operations: as before.
  *
- * Limit: the tensor cores in the main loop. Each tile is a block of its own: before its first step nothing
- * has been copied, and while the block stores its sums nothing is multiplied.
+ * Limit: the tensor cores in the main loop. Each tile has its own block: nothing is copied before its first
+ * step, and nothing is multiplied while the block stores its sums.
  *
- * Next (hopper_5_persistent.cu): a block stays for many tiles, so the copies of the next one hide both. */
+ * Next (hopper_5_persistent.cu): a block stays for many tiles; the next tile's copies hide both. */
 #include "hopper_steps/step.h"
 
 #define TILE_COLUMNS 256
@@ -54,7 +54,7 @@ struct multicast_args {
     struct epilogue epilogue;
 };
 
-/* Keeps the rings of both blocks full, with the other block's producer. One thread calls this. */
+/* Keeps the rings of both blocks full, together with the other block's producer. One thread calls this. */
 static __device__ __forceinline__ void produce(const struct multicast_args *args, struct multicast_ring *ring,
                                                int first_row, int first_column) {
     const int half_rows = TILE_COLUMNS / CLUSTER;

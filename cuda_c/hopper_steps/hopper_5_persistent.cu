@@ -1,23 +1,23 @@
 /* Hopper, step 5: a persistent kernel.
  *
- * Idea: as many clusters as the GPU holds are launched, one block for each multiprocessor, and each takes one
+ * Idea: the launch has as many clusters as the GPU holds, one block per multiprocessor, and each takes one
  * pair of tiles after the other. Nothing stops between two tiles: the producer goes on to the next tile while
- * the consumers still store this one, so the ring is full when they come back. Steps are counted through all
- * tiles of a block, and so are the turns of the ring.
+ * the consumers still store this one, so the ring is full when they come back. The count of steps, and so of
+ * the ring's turns, goes on through all tiles of a block.
  *
- * A block now chooses its tiles itself, and so their order. Tiles that are computed at the same time should
- * share rows and columns, for the L2 cache keeps what the last tiles have read: the clusters go through bands
- * of eight columns of tiles, row by row.
+ * A block now chooses its tiles and their order. Concurrent tiles should share rows and columns, because the
+ * L2 cache keeps what the last tiles have read: the clusters go through bands of eight columns of tiles, row
+ * by row.
  *
  * Two tiles of a block, in time (E: epilogue, the way from the sums to the workspace):
  *
  *     producer    | copies of tile 0 ...... | copies of tile 1 ..................| copies of tile 2 ...
  *     consumers          | multiply tile 0 .......... | E 0 | multiply tile 1 .......... | E 1 | multiply ...
  *
- * Bytes and operations: as before; of what a tile reads, more is in the L2 cache.
+ * Bytes and operations: as before; the L2 cache has more of what a tile reads.
  *
- * Limit: the tensor cores, but for the epilogues: while both consumers store, nothing is multiplied. And the
- * norm's launch, which reads all that this one has written.
+ * Limit: the tensor cores, except in the epilogues: while both consumers store, nothing is multiplied. After
+ * it the norm's launch reads everything that this launch has written.
  *
  * Next (hopper_6_norm.cu): the norm in the epilogue. */
 #include "hopper_steps/persistent.h"

@@ -1,9 +1,9 @@
 /* Hopper, step 6: the norm in the epilogue, and the whole chain in one launch.
  *
- * Idea: the four lanes of a quad have a row's 256 sums of a tile in their registers. If the groups of the
- * norm do not cross tiles, all that a group's mean and variance need is there: additions in each lane, two
- * shuffles among the four, and the normalised values go to y as bfloat16. The sums never are in memory, and
- * there is no second launch.
+ * Idea: the four lanes of a quad have a row's 256 sums of a tile in their registers. If the norm's groups do
+ * not cross tiles, a group's mean and variance need only additions in each lane and two shuffles among the
+ * four. The normalised values go to y as bfloat16. The sums never are in memory, and there is no second
+ * launch.
  *
  * Two tiles of a block, in time (E: bias, operators, norm, operators, y):
  *
@@ -16,10 +16,10 @@
  * Limit: the epilogue, which is longer now, and nothing is multiplied meanwhile. A tile of 128 steps hides
  * little of it, a tile of 16 steps much less.
  *
- * Next (hopper/gemm_10_hopper.cu, the kernel that is used): more precisions and shapes; columns sorted by
- * TMA, so that a lane stores 16 bytes at once where it stores 4 here; groups of up to 2048 channels, whose
- * moments cross warpgroups and blocks; four consumers, so that waits hide each other; and for short products
- * tiles of one consumer, in turn (ping-pong): one normalises while the other one multiplies. */
+ * Next (hopper/gemm_10_hopper.cu, the kernel that is used): it has more precisions and shapes. TMA sorts
+ * columns, so that a lane stores 16 bytes at once and not 4. Groups of up to 2048 channels exchange moments
+ * across warpgroups and blocks. Four consumers hide each other's waits. For short products each consumer has
+ * its own tile, in turn (ping-pong): one normalises while the other one multiplies. */
 #include "hopper_steps/persistent.h"
 
 #include "shared/element.h"
@@ -37,7 +37,7 @@ struct norm_args {
     uint32_t *y; /* (batch, out_features / 2) pairs of bfloat16 */
 };
 
-/* The norm of both rows of a thread; a constant size makes every place in `sum` a register. */
+/* Normalises both rows of a thread. With a constant size, every element of `sum` is a register. */
 static __device__ __forceinline__ void normalise(float *sum, int group_size, float eps) {
     switch (group_size) {
     case 8:
@@ -55,7 +55,7 @@ static __device__ __forceinline__ void normalise(float *sum, int group_size, flo
     }
 }
 
-/* Scale and shift of the norm, where it has them. `column`: of the first sum. */
+/* Applies the norm's scale and shift, if it has them. `column`: of the first sum. */
 static __device__ __forceinline__ void scale_and_shift_sums(const struct norm_args *args, float *sum,
                                                             int64_t column) {
     if (args->scale) {
@@ -70,7 +70,7 @@ static __device__ __forceinline__ void scale_and_shift_sums(const struct norm_ar
     }
 }
 
-/* From the sums of 64 rows and 256 columns to y. The four lanes of a row store 16 neighbouring bytes, half of
+/* Turns the sums of 64 rows and 256 columns into y. The four lanes of a row store 16 neighbouring bytes, half
  * a sector. */
 static __device__ __forceinline__ void finish_tile(const struct norm_args *args, float *sum, int first_row,
                                                    int first_column) {

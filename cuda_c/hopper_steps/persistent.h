@@ -1,6 +1,6 @@
-/* The main loop of steps 5 and 6: the order of the tiles, the producer and the consumers' products. All of it
- * goes on from one tile to the next without a stop: steps are counted through all tiles of a block, and so
- * are the turns of the ring. What a stage, a cluster and its multicast are is explained in steps 2 to 4. */
+/* The main loop of steps 5 and 6: the order of the tiles, the producer and the consumers' products. None of
+ * them stops between tiles: the count of steps, and so of the ring's turns, goes on through all tiles of a
+ * block. Steps 2 to 4 explain stages, clusters and multicast. */
 #pragma once
 
 #include "hopper_steps/step.h"
@@ -37,7 +37,7 @@ struct tile_corner {
     int column;
 };
 
-/* The pairs of tiles of this cluster are first_pair(), first_pair() + pairs_at_once(), ... below pairs_of().
+/* This cluster's pairs of tiles are first_pair(), first_pair() + pairs_at_once(), ... below pairs_of().
  */
 static __device__ __forceinline__ int first_pair(void) {
     return blockIdx.x / CLUSTER;
@@ -51,7 +51,7 @@ static __device__ __forceinline__ int pairs_of(const struct persistent_product *
     return product->row_pairs * product->columns;
 }
 
-/* Where this block's tile of a pair is. Pairs are counted through bands of BAND columns, row by row. */
+/* The place of this block's tile of a pair. Pairs are counted through bands of BAND columns, row by row. */
 static __device__ __forceinline__ struct tile_corner corner_of_pair(const struct persistent_product *product,
                                                                     int pair) {
     int in_band = product->row_pairs * BAND, first = pair / in_band * BAND;
@@ -95,7 +95,7 @@ static __device__ __forceinline__ void produce(const struct persistent_product *
     }
 }
 
-/* The sums of one tile; *count goes on from tile to tile. */
+/* Computes the sums of one tile; *count goes on from tile to tile. */
 static __device__ __forceinline__ void multiply_tile(struct persistent_ring *ring, int steps, int row_in_tile,
                                                      uint32_t *count, float *sum) {
     for (int step = 0; step < steps; step++, ++*count) {
@@ -124,7 +124,7 @@ static inline bool describe_product(struct persistent_product *product, const fg
                            TILE_COLUMNS / CLUSTER);
 }
 
-/* As many clusters as the GPU holds, and no more than there are pairs of tiles. */
+/* As many clusters as the GPU holds, but at most one for each pair of tiles. */
 static inline fgn_launch *plan_persistent(const fgn_chain *chain, const fgn_device *device,
                                           const char *kernel, fgn_plan *plan) {
     int64_t clusters = device->multiprocessors / CLUSTER;

@@ -1,8 +1,8 @@
-/* What the six steps of the Hopper ladder share and none of them changes: which chains they take, how a
- * matrix is described to TMA, the wgmmas of one step along k, and the way from the sums to memory.
+/* What all six steps of the Hopper ladder share: the chains that they take, the description of a matrix for
+ * TMA, the wgmmas of one step along k, and the way from the sums to memory.
  *
- * Each step computes the chain in bfloat16. Steps 1 to 5 are the product, whose epilogue adds the bias,
- * applies the operators before the norm and writes float32 to the workspace, and a second launch for the norm
+ * Each step computes the chain in bfloat16. In steps 1 to 5 the product's epilogue adds the bias, applies the
+ * operators before the norm and writes float32 to the workspace; a second launch computes the norm
  * (ladder/group_norm_2_block.cu). Step 6 is one launch. */
 #pragma once
 
@@ -33,8 +33,8 @@ struct epilogue {
 #include "ptx/wgmma.h"
 #include "shared/apply_operator.h"
 
-/* The library is built for other architectures too, which lack these instructions; refusal() keeps the
- * kernels from being launched there. */
+/* The library is also built for architectures without these instructions; refusal() keeps the kernels from
+ * being launched there. */
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL) || !defined(__CUDACC__)
 #define HAS_HOPPER_INSTRUCTIONS 1
 #else
@@ -48,8 +48,8 @@ static __device__ __forceinline__ void *aligned_shared_memory(void) {
     return (void *)(((uintptr_t)dynamic_shared + ATOM_BYTES - 1) / ATOM_BYTES * ATOM_BYTES);
 }
 
-/* Adds the products of one step to the sums of a warpgroup: 64 rows of x by 128 rows of w, four wgmmas of 16
- * k (32 bytes) each. x and w: where the first of these rows are in shared memory. `first`: overwrite the
+/* Adds the products of one step to the sums of a warpgroup: 64 rows of x by 128 rows of w, four wgmmas of
+ * 16 k (32 bytes) each. x and w: the first of these rows in shared memory. `first`: overwrite the
  * sums. */
 static __device__ __forceinline__ void multiply_step(float *sum, uint32_t x, uint32_t w, bool first) {
     uint64_t x_rows = wgmma_descriptor(x), w_rows = wgmma_descriptor(w);
@@ -75,8 +75,8 @@ static __device__ __forceinline__ int column_of_sum(int i, int unused) {
     return i / 4 * 8 + i % 2;
 }
 
-/* Applies bias and operators to a thread's sums of WGMMA_COLUMNS columns. The thread's first one is `column`
- * of y. */
+/* Applies bias and operators to a thread's sums of WGMMA_COLUMNS columns. The thread's first column is
+ * `column` of y. */
 static __device__ __forceinline__ void add_bias_and_operators(const struct epilogue *epilogue, float *sum,
                                                               int64_t column) {
     if (epilogue->bias) {
@@ -90,8 +90,8 @@ static __device__ __forceinline__ void add_bias_and_operators(const struct epilo
                             (const float *)epilogue->before.step[i].channel + column, column_of_sum, 0);
 }
 
-/* The epilogue of steps 1 to 5: bias, operators, and the sums to the workspace. The warpgroup's sums begin at
- * this row and column. The four lanes of a row store 32 neighbouring bytes, a whole sector. */
+/* The epilogue of steps 1 to 5: bias, operators, and the store to the workspace. The warpgroup's sums begin
+ * at this row and column. The four lanes of a row store 32 neighbouring bytes, a whole sector. */
 static __device__ __forceinline__ void finish_sums(const struct epilogue *epilogue, float *sum,
                                                    int64_t first_row, int64_t first_column) {
     int64_t row = first_row + row_of_thread(), column = first_column + column_of_thread();
@@ -123,12 +123,12 @@ static inline struct epilogue epilogue_of(const fgn_chain *chain, void *sums) {
     return epilogue;
 }
 
-/* Copies of 16 bytes, by TMA or not, need matrices that begin at multiples of 16. */
+/* Copies of 16 bytes, by TMA or not, need matrices aligned to 16 bytes. */
 static inline bool are_aligned(const fgn_chain *chain, const void *x) {
     return (uintptr_t)x % 16 == 0 && (uintptr_t)chain->weight % 16 == 0;
 }
 
-/* The second launch: the norm of the sums, and what follows it, to y. */
+/* The second launch computes the norm of the sums and what follows it. */
 static inline cudaError_t launch_norm(const fgn_plan *plan, const fgn_chain *chain, const void *sums, void *y,
                                       cudaStream_t stream) {
     const struct condition always = {NULL, NULL, false};
@@ -136,7 +136,7 @@ static inline cudaError_t launch_norm(const fgn_plan *plan, const fgn_chain *cha
     return group_norm_2_block.launch(&plan->launch[1], &norm, NULL, stream);
 }
 
-/* What all six steps ask for. */
+/* What all six steps require. */
 static inline const char *step_refusal(const fgn_chain *chain, const fgn_device *device) {
     if (!is_simulator(device) && (device->major != 9 || device->minor != 0))
         return "a GPU of compute capability 9.0";
@@ -179,7 +179,7 @@ static inline void plan_clusters(const fgn_chain *chain, fgn_launch *product, in
     product->grid[0] = (unsigned)product->tiles;
 }
 
-/* The ending of steps 1 to 5: the product writes the workspace, and the norm is a launch of its own. */
+/* The end of steps 1 to 5: the product writes the workspace, and the norm has its own launch. */
 static inline void plan_norm_launch(const fgn_chain *chain, fgn_launch *product, fgn_plan *plan) {
     plan->workspace_bytes = sizeof(float) * outputs_of(chain);
     add_bias_vector(product, chain);

@@ -1,5 +1,5 @@
-/* The chain in ordinary float32 (float32_chain.h): by rung 8, or where rung 8 does not take the groups, by
- * rung 7 or its kernel for few rows. */
+/* The chain in ordinary float32 (float32_chain.h): by rung 8 or, if rung 8 does not take the groups, by rung
+ * 7 or its kernel for few rows. */
 #include "ladder/float32_chain.h"
 #include "ladder/ladder.h"
 #include "ladder/pipelined_tile.h"

@@ -1,7 +1,7 @@
-/* The chain in ordinary float32, for what the halves of halves.h do not hold.
+/* The chain in ordinary float32, for rows that the halves of halves.h cannot hold.
  *
- * The tensor cores' kernel returns at once when the flag of an unheld row is set, and the kernels launched
- * here return at once when it is not: in the plan they stand by. */
+ * If the flag of an unheld row is set, the tensor cores' kernel returns at once. If it is not set, the
+ * kernels launched here return at once: the plan has them as a fallback. */
 #pragma once
 
 #include "shared/plan.h"

@@ -3,8 +3,8 @@
  * Idea: the three nested loops of the definition. The two outer ones are the grid, the inner one is the
  * thread's: y[row][column] = sum over k of x[row][k] * weight[column][k].
  *
- * Operations: 2 batch in out. Bytes asked for: every multiply-add reads two floats from memory, 8 bytes for
- * 2 operations, where the whole product needs each input only once.
+ * Operations: 2 batch in out. Bytes asked for: every multiply-add reads two floats from memory, 8 bytes for 2
+ * operations, although the whole product needs each input only once.
  *
  * Limit: the loads. The 32 lanes of a warp hold 32 neighbouring columns, so at one k they read 32 rows of
  * `weight` that lie in_features floats apart: 32 sectors of 32 bytes for 128 useful bytes. The x value is
@@ -16,7 +16,7 @@
 #define THREADS 256
 
 /* Rounding errors of one long sum grow with its length; a sum of short sums stays near the last bit. All
- * rungs add up runs of about this many products and then the runs, as the BLAS libraries for CPUs do. */
+ * rungs add runs of about this many products, and then the runs, as BLAS libraries for CPUs do. */
 #define RUN 32
 
 __global__ void naive_gemm_kernel(struct gemm g) {

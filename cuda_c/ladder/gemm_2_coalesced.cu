@@ -8,7 +8,7 @@
  * rung 1 moved 33.
  *
  * Limit: the loads, and now their number: nothing is kept, so every output reads its whole row of x and its
- * whole row of weight. Only for batch 1 is that the least there is.
+ * whole row of weight. That is the minimum only for batch 1.
  *
  * Next (gemm_3_shared_tile.cu): let the threads of a block share what they load. */
 #include "ladder/ladder.h"
@@ -24,8 +24,8 @@ __global__ void coalesced_gemm_kernel(struct gemm g) {
     int64_t row = index / g.out_features;
     int64_t column = index % g.out_features;
     float sum = 0.0f;
-    /* All lanes take as many turns: the compiler makes several of them at once, and lanes that had one more
-     * would be out of step with the others. */
+    /* All lanes take equally many turns: the compiler unrolls them, and lanes with one turn more would
+     * diverge from the others. */
     int64_t whole = g.in_features / LANES * LANES, k = lane;
     for (; k < whole; k += LANES)
         sum += g.x[row * g.in_features + k] * g.weight[column * g.in_features + k];

@@ -7,9 +7,9 @@
  * Bytes asked of global memory: 8 / 32 for each multiply-add. Bytes asked of shared memory: 8 for each
  * multiply-add, as rung 1 asked of global memory.
  *
- * Limit: shared memory. Two loads feed one multiply-add, and an SM does 128 multiply-adds a cycle but
- * returns only 32 words. (The tile of weight is padded by one column: the lanes read down a column of it,
- * and 32 floats apart would all be the same bank.)
+ * Limit: shared memory. Two loads feed one multiply-add, and an SM does 128 multiply-adds a cycle but returns
+ * only 32 words. (The tile of weight is padded by one column: the lanes read down a column, and addresses 32
+ * floats apart are in the same bank.)
  *
  * Next (gemm_4_register_tile.cu): keep a tile in registers too. */
 #include "ladder/ladder.h"

@@ -1,8 +1,8 @@
 /* GEMM, rung 4: every thread computes a 4x4 tile, kept in registers.
  *
- * Idea: 256 threads compute a 64x64 tile of y, 16 outputs each. For one k a thread reads 4 values of x and
- * 4 of weight from shared memory and makes 16 multiply-adds of them: half a load for each, where rung 3
- * needed two.
+ * Idea: 256 threads compute a 64x64 tile of y, 16 outputs each. For one k a thread reads 4 values of x
+ * and 4 of weight from shared memory for 16 multiply-adds: half a load for each, where rung 3 needed
+ * two.
  *
  * Bytes asked of global memory: 8 / 64 for each multiply-add; of shared memory: 2.
  *
@@ -17,7 +17,7 @@
 #define SIDE 16 /* the threads stand 16 by 16 */
 #define THREAD_TILE (TILE / SIDE)
 
-/* The tiles lie with k down, so that a thread's loads at one k are one row. The padding spreads a warp's
+/* In the tiles k goes down, so that a thread's loads at one k are in one row. The padding spreads a warp's
  * stores (16 k of 2 rows) over all 32 banks. */
 #define PAD 2
 

@@ -6,10 +6,10 @@
  *
  * Bytes asked of global memory: 8 / 128 for each multiply-add; of shared memory: 1.
  *
- * Limit: waiting. All warps load, all wait at the barrier, all compute: while the tile travels from memory
- * nothing is multiplied.
+ * Limit: waiting. All warps load, all wait at the barrier, all compute: nothing is multiplied while the tile
+ * is loaded.
  *
- * Next (gemm_6_pipelined.cu): load the coming tiles while computing on this one. */
+ * Next (gemm_6_pipelined.cu): load the next tiles while computing on this one. */
 #include "ladder/ladder.h"
 #include "shared/float4.h"
 
@@ -20,7 +20,7 @@
 #define PAD 4 /* keeps float4s on 16 bytes and a warp's stores (2 float4s of k, 16 rows) on 32 banks */
 #define K_TILES_IN_RUN 4
 
-/* One float4 a thread: 128 rows of 8 k. It lies down as a column, since shared memory has k down. */
+/* One float4 a thread: 128 rows of 8 k. It becomes a column, because k goes down in shared memory. */
 static __device__ void load_tile(float tile[TILE_K][TILE + PAD], const float *matrix, int64_t rows,
                                  int64_t columns, int64_t first_row, int64_t first_k, bool as_float4) {
     int row = threadIdx.x / 2;
@@ -42,8 +42,8 @@ __global__ void __launch_bounds__(THREADS) vectorized_gemm_kernel(struct gemm g)
     bool x_as_float4 = rows_hold_float4(g.x, g.in_features);
     bool weight_as_float4 = rows_hold_float4(g.weight, g.in_features);
 
-    /* The threads stand 16 by 16. A thread's 8 rows are two runs of four, 64 rows apart, and so are its
-     * columns: neighbouring lanes then read neighbouring float4s. */
+    /* The threads are 16 by 16. A thread's 8 rows are two runs of four, 64 rows apart, and so are its
+     * columns, so that neighbouring lanes read neighbouring float4s. */
     int across = threadIdx.x % 16 * 4;
     int down = threadIdx.x / 16 * 4;
     float sum[THREAD_TILE][THREAD_TILE] = {{0.0f}};

@@ -1,15 +1,15 @@
-/* GEMM, rung 6: the tiles to come travel while this one is multiplied.
+/* GEMM, rung 6: the next tiles are loaded while this one is multiplied.
  *
  * Idea: see pipelined_tile.h, which has the main loop: two stages of shared memory, one multiplied while the
  * other is filled, fragments loaded one step ahead, and 16x8 outputs a thread. This file only says which tile
  * a block computes and writes it.
  *
- * Bytes: with the tiles of one column of y next to each other in time (blocks run down the rows first), the
- * k tile of weight that they share comes from memory once and from the L2 cache after that.
+ * Bytes: tiles of one column of y run at nearly the same time (blocks go down the rows first), so the k tile
+ * of weight that they share comes from memory once and then from the L2 cache.
  *
  * Limit: the issue slots (pipelined_tile.h).
  *
- * Next (gemm_7_fused.cu): what comes after the product is done before it is written. */
+ * Next (gemm_7_fused.cu): what follows the product is applied before the store. */
 #include "ladder/ladder.h"
 #include "ladder/pipelined_tile.h"
 #include "shared/float4.h"

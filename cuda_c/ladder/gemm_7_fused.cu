@@ -1,9 +1,9 @@
 /* GEMM, rung 7: bias and the operators before the norm in the epilogue.
  *
- * Idea: the value of an output is in a register when its sum is finished. The bias and any number of
- * pointwise operators cost a few instructions there, where a kernel of their own costs a read and a write of
- * the whole tensor. Together with group_norm_2_block.cu, which takes the operators after the norm, any chain
- * is two launches.
+ * Idea: the value of an output is in a register when its sum is finished. There the bias and each
+ * pointwise operator cost a few instructions; a separate kernel would cost a read and a write of the whole
+ * tensor. Together with group_norm_2_block.cu, which takes the operators after the norm, any chain is two
+ * launches.
  *
  * Bytes: those of rung 6. Saved: 8 for each output and operator before the norm.
  *
@@ -14,7 +14,7 @@
 #include "ladder/parked_tile.h"
 #include "shared/apply_operators.h"
 
-/* Values a thread works on together, to have something to do while one waits. */
+/* How many values a thread works on together: others go on while one waits. */
 #define ROWS_AT_ONCE 8
 
 struct fused_args {
@@ -22,7 +22,7 @@ struct fused_args {
     int k_tiles_in_run;
 };
 
-/* The parked tile, with the operators applied, to memory. */
+/* Applies the operators to the parked tile and stores it. */
 static inline __device__ void write_tile(const struct gemm *g, const struct parked_tile *parked,
                                          int64_t first_row, int64_t first_column) {
     int64_t column = first_column + threadIdx.x; /* a thread for each column of the tile */

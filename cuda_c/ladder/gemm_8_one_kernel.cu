@@ -4,22 +4,22 @@
  * shared memory (parked_tile.h), teams of lanes take a row of one group each, compute its mean and variance
  * there, normalise and write the final value. The intermediate was never in memory.
  *
- * A tile takes as many whole groups as fit in 128 columns. Where the group size divides 128, all columns
- * work; groups of 48, say, leave 32 of 128 idle.
+ * A tile takes as many whole groups as fit in 128 columns. If the group size divides 128, all columns work;
+ * groups of 48, for instance, leave 32 of 128 idle.
  *
  * Bytes: inputs once, y once. Saved against rung 7: the intermediate's write and read, 8 for each output,
  * and a launch.
  *
  * Limit: as rung 6, the multiply-adds' issue slots. The norm adds a few dozen instructions for each output,
- * where the product has in_features / 21 loads and in_features multiply-adds. */
+ * beside in_features / 21 loads and in_features multiply-adds of the product. */
 #include "ladder/ladder.h"
 #include "ladder/parked_tile.h"
 #include "shared/apply_operators.h"
 #include "shared/float4.h"
 #include "shared/team.h"
 
-/* Rows that a team normalises together, and columns of a lane in each: 32 values in registers, and eight sums
- * that travel through the shuffles at once. */
+/* A team normalises this many rows together, and a lane has this many columns of each: 32 values in
+ * registers, and eight sums in each round of shuffles. */
 #define ROWS_AT_ONCE 8
 #define LANE_COLUMNS 4
 
@@ -47,9 +47,9 @@ static __forceinline__ __device__ struct value_place place_of(const struct one_k
     return at;
 }
 
-/* One group of ROWS_AT_ONCE rows, of which `rows` exist. `parked` is its first sum in the tile, `y` where
- * that goes. `size` is the group's, or 0 for a team without work: the shuffles need its lanes. `fours` is a
- * constant where this is called. */
+/* Normalises one group of ROWS_AT_ONCE rows, but stores only `rows`. `parked` is its first sum in the tile,
+ * `y` the address of that output. `size` is the group's, or 0 for a team without work, whose lanes the
+ * shuffles need. Callers pass a constant for `fours`. */
 static __forceinline__ __device__ void normalise_rows(const struct one_kernel_args *args, const float *parked,
                                                       int size, int rows, float *y, int64_t row,
                                                       int64_t first_channel, bool fours) {
@@ -140,7 +140,7 @@ static __forceinline__ __device__ void normalise_rows(const struct one_kernel_ar
     }
 }
 
-/* The parked tile, normalised, to memory. */
+/* Normalises the parked tile and stores it. */
 static __forceinline__ __device__ void normalise_tile(const struct one_kernel_args *args,
                                                       const struct parked_tile *parked, int64_t first_row,
                                                       int64_t first_group, bool fours) {
@@ -220,7 +220,7 @@ static const char *refusal(const fgn_chain *chain, const fgn_device *device) {
     return needs_float32(chain, device);
 }
 
-/* A product alone has no norm to be in its epilogue: it is the rung's before. */
+/* A product without a norm is left to the rung before. */
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     if (chain->groups > 0)
         plan_one_kernel(chain, device, plan);

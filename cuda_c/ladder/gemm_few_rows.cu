@@ -1,19 +1,19 @@
 /* GEMM for few rows: the product of a small batch, which is bound by reading the weights.
  *
- * Idea: with 16 rows of x each weight is used 16 times only, and with fewer than 64 tiles of 128x128 outputs
- * most of a GPU would watch. So let every byte of weight be read once, by lanes along k, and put many small
- * blocks to work: 8 warps compute 16 rows by 32 columns, 4 columns a warp. For 128 k at a time a lane holds
- * four k of its warp's 4 columns in registers (the next 128 are on their way) and reads the same k of 16 rows
- * of x from shared memory: 20 loads of 16 bytes for 256 multiply-adds. At the end the 32 lanes add up their
+ * Idea: with 16 rows of x each weight is used 16 times only, and fewer than 64 tiles of 128x128 outputs
+ * leave most of a GPU idle. So lanes along k read every byte of weight once, and there are many small
+ * blocks: 8 warps compute 16 rows by 32 columns, 4 columns per warp. For 128 k at a time a lane holds four k
+ * of its warp's 4 columns in registers (the next 128 are on their way) and reads the same k of 16 rows of x
+ * from shared memory: 20 loads of 16 bytes for 256 multiply-adds. At the end the 32 lanes add up their
  * shares.
  *
  * Bytes: weight once for every 16 rows, 4 in out. Operations: 2 batch in out. At batch 16 that is 8
- * operations for each byte, where an H200 has 16 in float32 for each byte of its memory bandwidth.
+ * operations for each byte; an H200 can do 16 in float32 for each byte of its memory bandwidth.
  *
  * Limit: memory bandwidth up to 16 rows, then the shared loads: 16 of 16 bytes for 256 multiply-adds.
  *
- * Next to rung 7, whose place it takes where a tile of 128x128 would be too large: the operators before the
- * norm are in the epilogue, and group_norm_2_block.cu does the rest. */
+ * This kernel replaces rung 7 where a tile of 128x128 would be too large: the operators before the norm are
+ * in the epilogue, and group_norm_2_block.cu does the rest. */
 #include "ladder/ladder.h"
 #include "shared/apply_operators.h"
 #include "shared/float4.h"
@@ -33,8 +33,8 @@ struct k_tiles {
     float4 x[2][ROWS][LANES]; /* one is read while the next is written */
 };
 
-/* `width` neighbouring k, or zeros past the end: four in one access, or one where a size or an address does
- * not allow it. `width` is a constant where this is called. */
+/* Loads `width` neighbouring k, or zeros past the end: four in one access, or one if a size or an address
+ * does not allow four. Callers pass a constant for `width`. */
 static __forceinline__ __device__ float4 load(const float *from, bool inside, int width) {
     float4 value = {0.0f, 0.0f, 0.0f, 0.0f};
     if (inside && width == 4)
@@ -109,7 +109,7 @@ __global__ void __launch_bounds__(THREADS, 2) few_rows_gemm_kernel(struct gemm g
     else
         add_products(sum, &g, &k_tiles, first_row, first_column, 1);
 
-    /* Add up the lanes' shares; of the warp's 64 outputs lane i keeps number i and number i + 32. */
+    /* Adds up the lanes' shares. Lane i keeps outputs i and i + 32 of the warp's 64. */
     float output[OUTPUTS];
 #pragma unroll
     for (int row = 0; row < ROWS; row++) {

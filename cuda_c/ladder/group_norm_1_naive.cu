@@ -1,9 +1,9 @@
 /* GroupNorm, rung 1: a statistics kernel and a normalise kernel.
  *
  * Idea: the definition, read twice. One thread walks the channels of one (sample, group) for the mean, walks
- * them again for the variance, and writes both to memory; then one thread per element normalises.
- * The variance is the mean of squared differences from the mean: E[x^2] - E[x]^2 would subtract two nearly
- * equal numbers when the mean is large. A single thread has nobody to share a sum with, so it sums in double.
+ * them again for the variance, and writes both to memory; then one thread per element normalises. The
+ * variance is the mean of squared differences from the mean: E[x^2] - E[x]^2 would subtract two nearly equal
+ * numbers when the mean is large. A single thread adds a long sum alone, so it sums in double.
  *
  * Bytes: the tensor is read three times and written once, 16 for each element.
  *
@@ -57,7 +57,7 @@ __global__ void naive_normalise_kernel(struct naive_group_norm_args args) {
 LAUNCHER(naive_moments_kernel, struct naive_group_norm_args)
 LAUNCHER(naive_normalise_kernel, struct naive_group_norm_args)
 
-/* The operators after the norm have launches of their own, whatever after_count says. */
+/* The operators after the norm have their own launches, whatever after_count is. */
 static void plan(const fgn_chain *chain, int after_count, fgn_plan *plan) {
     (void)after_count;
     int64_t pairs = chain->batch * chain->groups, bytes = sizeof(float) * outputs_of(chain);

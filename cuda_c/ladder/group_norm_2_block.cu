@@ -1,9 +1,9 @@
 /* GroupNorm, rung 2: a team of threads for every group, one kernel, and the operators after the norm in it.
  *
  * Idea: the threads of a team read neighbouring float4s of their group, add up their shares and exchange the
- * sums: by shuffles inside a warp, through shared memory between the warps of a block. Then the same
- * threads, which know the statistics now, normalise, apply the operators that follow and write.
- * A group of up to 1024 channels gets a team of at most one warp; a larger one gets a block.
+ * sums: by shuffles inside a warp, through shared memory between the warps of a block. Then the same threads
+ * normalise, apply the operators that follow and write. A group of up to 1024 channels gets a team of at most
+ * one warp; a larger one gets a block.
  *
  * Each pass reads the group again, but only the first reads it from memory: a group is small, and the second
  * and third find it in the L1 cache.
@@ -12,7 +12,7 @@
  *
  * Bytes: the tensor is read once and written once, 8 for each element, 6 with a 16-bit y.
  *
- * Limit: memory bandwidth, or the L2 cache's where the GEMM before has left its result there.
+ * Limit: memory bandwidth, or the L2 cache's if that still has the GEMM's result.
  *
  * Next (gemm_8_one_kernel.cu): the values to normalise never were in memory. */
 #include "shared/element.h"
@@ -37,8 +37,8 @@ struct thread_items {
     int members;
 };
 
-/* The three passes take `width` neighbouring channels at a time: four, in 16-byte accesses, or one where a
- * size or an address does not allow it. `width` is a constant where they are called. */
+/* The three passes take `width` neighbouring channels at a time: four, in 16-byte accesses, or one if a size
+ * or an address does not allow four. Callers pass a constant for `width`. */
 static __forceinline__ __device__ void load(float *value, const float *from, int width) {
     if (width == 4)
         *(float4 *)value = *(const float4 *)from;
@@ -54,7 +54,7 @@ static __forceinline__ __device__ void load_or(float *value, const float *from, 
             value[j] = otherwise;
 }
 
-/* To y[at] and its neighbours, in y's type, a constant where this is called. */
+/* Stores y[at] and its neighbours in y's type, which callers pass as a constant. */
 static __forceinline__ __device__ void store_as(void *y, int64_t at, const float *value, int width,
                                                 fgn_type type) {
     if (type == FGN_FLOAT32 && width == 4)
@@ -70,7 +70,7 @@ static __forceinline__ __device__ void store_as(void *y, int64_t at, const float
         ((uint16_t *)y)[at] = type == FGN_FLOAT16 ? float16_bits(*value) : bfloat16_bits(*value);
 }
 
-/* The sum of the differences from `pivot`. */
+/* Adds the differences from `pivot`. */
 static __forceinline__ __device__ float sum_from(float pivot, const struct thread_items *items, int width) {
     float sum = 0.0f;
     for (int i = width * items->member; i < items->size; i += width * items->members) {
@@ -168,7 +168,7 @@ __global__ void __launch_bounds__(THREADS) group_norm_team_to_bfloat16_kernel(st
     run_teams(&args, FGN_BFLOAT16);
 }
 
-/* The sum over the block, in every thread. `partial` has one float for each warp. */
+/* Gives every thread the sum over the block. `partial` has one float for each warp. */
 static __device__ float block_sum(float v, float *partial) {
     v = team_sum(v, LANES);
     __syncthreads(); /* the previous sum has been read */
@@ -241,7 +241,7 @@ static const char *const team_kernels[] = {"group_norm_team_kernel", "group_norm
 static const char *const block_kernels[] = {"group_norm_block_kernel", "group_norm_block_to_float16_kernel",
                                             "group_norm_block_to_bfloat16_kernel"};
 
-/* The threads for a group: as many as it has float4s, whether these are aligned or not. */
+/* A group has as many threads as float4s, aligned or not. */
 static int team_of(int64_t size) {
     if (size > LARGEST_TEAM_GROUP)
         return THREADS;
@@ -255,7 +255,7 @@ static void plan(const fgn_chain *chain, int after_count, fgn_plan *plan) {
         launch = add_launch(plan, block_kernels[chain->type], chain->batch, THREADS);
         launch->grid[1] = (unsigned)chain->groups;
     } else {
-        /* as many teams side by side as a row or a block has, and rows one below the other in what is left */
+        /* as many teams side by side as fit in a row and a block, and then as many rows as fit */
         int64_t threads = chain->groups * team_of(size);
         int across = power_of_two_above(threads, THREADS), down = THREADS / across;
         launch = add_launch(plan, team_kernels[chain->type], tiles(chain->batch, down), across);

@@ -1,8 +1,8 @@
 /* An epilogue that sees whole rows: the tile's sums, parked in shared memory.
  *
- * In registers a row of the tile is spread over 16 threads, and code that touches a register array must be
- * unrolled. In shared memory any thread can reach any value and a loop stays a loop. The memory of the main
- * loop is free by then. */
+ * In registers a row of the tile is spread over 16 threads, and code that indexes a register array must be
+ * unrolled. In shared memory any thread can reach any value, and loops need not be unrolled. The main loop's
+ * memory is free by then. */
 #pragma once
 
 #include "ladder/pipelined_tile.h"
@@ -17,8 +17,8 @@ static inline size_t parked_tile_bytes(bool finished_runs) {
 }
 
 /* All threads of the block call this together, and find the whole tile there afterwards. A warp stores
- * float4s of four rows, eight side by side: 128 bytes of each row, one wavefront for each, so nothing is
- * padded. */
+ * float4s of four rows, eight side by side: 128 bytes of each row, one wavefront each, so no padding is
+ * needed. */
 static __forceinline__ __device__ void park(struct parked_tile *parked,
                                             float sum[THREAD_ROWS][THREAD_COLUMNS]) {
     struct thread_place place = place_of_thread();

@@ -7,16 +7,16 @@
  *     also across the end of a k tile, so no multiply-add waits for a load it has just asked for.
  * One barrier a k tile: it stands before the last k, whose fragments are in registers by then.
  *
- * A thread's multiply-adds: 128 for each k, for 6 loads of 16 bytes: 1 load for 21. Bytes asked of global
+ * A thread has 128 multiply-adds for each k and 6 loads of 16 bytes: 1 load for 21. Bytes asked of global
  * memory: 8 / 128 for each multiply-add.
  *
  * Limit: the issue slots. About one instruction in ten is not a multiply-add (loads, stores, addresses), and
  * with 128 sums in registers an SM holds 8 warps, two for each of its schedulers.
  *
- * What the compiler makes of it matters as much as the plan, and ncu's dispatch stalls show it: an FFMA whose
- * operands come from one bank of the register file waits a cycle. If the sums are stored as they are, in
- * float4s, their registers must be neighbours, and most FFMAs collide; adding the bias first (add_bias)
- * leaves the compiler free to place them. */
+ * The compiler's choice of registers matters as much, as ncu's dispatch stalls show: an FFMA whose operands
+ * come from one bank of the register file waits a cycle. Sums that are stored directly as float4s need
+ * neighbouring registers, and most FFMAs collide; adding the bias first (add_bias) leaves the compiler free
+ * to place them. */
 #pragma once
 
 #include "shared/plan.h"
@@ -30,20 +30,20 @@
 #define THREAD_COLUMNS 8
 #define WARP_TILE 64 /* four warps, two by two; a warp's lanes stand 4 by 8 */
 
-/* Keeps a row's float4s on 16 bytes, and puts what a warp puts at once (one k of 2 float4s,
- * 16 rows) on 32 banks. */
+/* Aligns a row's float4s to 16 bytes, and spreads a warp's store (one k of 2 float4s, 16 rows) over 32
+ * banks. */
 #define TILE_PAD 4
 
-/* A k tile is copied in steps, one float4 of four k a thread in each, one step at each k of the k tile being
- * multiplied: so copies fill gaps between multiply-adds instead of standing in one block. They begin at the
- * third k: right after the barrier the shared memory is busy with the fragments. */
+/* A k tile is copied in steps, one at each k of the tile being multiplied; in a step each thread copies one
+ * float4 of four k. So copies fill gaps between multiply-adds. They begin at the third k, because right after
+ * the barrier shared memory is busy with the fragments. */
 #define COPY_ROWS (TILE_THREADS * 4 / TILE_K)
 #define COPY_STEPS (TILE / COPY_ROWS)
 #define FIRST_COPY_K 2
 
-/* Sums of many products are made of runs, for accuracy (see gemm_1_naive.cu): of 256 products, or of 64 where
- * there are few tiles and BLAS libraries split the sum too. Registers have no room for a second set of sums,
- * so the finished runs are added up in shared memory. */
+/* For accuracy, long sums are made of runs (see gemm_1_naive.cu): of 256 products, or of 64 if tiles are few,
+ * where BLAS libraries split the sum too. Registers have no room for a second set of sums, so the finished
+ * runs are added up in shared memory. */
 #define K_TILES_IN_RUN 32
 #define K_TILES_IN_SHORT_RUN 8
 
@@ -62,10 +62,10 @@ static inline size_t tile_memory_bytes(bool finished_runs) {
     return finished_runs ? sizeof(struct tile_memory) : sizeof(struct stage) * STAGES;
 }
 
-/* Where this thread's outputs are inside the tile. Its 16 rows are four float4s, 16 apart; its 8 columns are
+/* The place of this thread's outputs in the tile. Its 16 rows are four float4s, 16 apart; its 8 columns are
  * two float4s, 32 apart. Neighbouring lanes alternate between rows and columns (lane / 16 * 2 + lane % 2 is
- * the row): so the float4s that 16 lanes ask for fit in 128 bytes more often, and a request of 16 bytes a
- * lane takes 2 wavefronts on average where lanes in plain 4x8 order take 3 (measured with ncu on an H200). */
+ * the row): so the float4s of 16 lanes more often fit in 128 bytes, and a request of 16 bytes per lane takes
+ * 2 wavefronts on average. In plain 4x8 order it takes 3 (measured with ncu on an H200). */
 struct thread_place {
     int row;
     int column;
@@ -116,7 +116,7 @@ static __forceinline__ __device__ void multiply_add(float sum[THREAD_ROWS][THREA
     }
 }
 
-/* What one thread copies of an operand: four k of two rows, half a tile apart. */
+/* One thread's copy of an operand: four k of two rows, half a tile apart. */
 struct copy {
     const float *next;   /* its first float of the coming k tile */
     uint32_t row_stride; /* floats from there to its other row's */
@@ -302,8 +302,8 @@ static __forceinline__ __device__ void multiply_tile(const struct gemm *g, struc
     add_bias(g, first_column, sum);
 }
 
-/* Whether smaller blocks do better (gemm_few_rows.cu): where so few tiles cover y that half of a large GPU's
- * multiprocessors would be idle, and where three quarters of every tile would be. */
+/* Whether smaller blocks do better (gemm_few_rows.cu): if y has so few tiles that half of a large GPU's
+ * multiprocessors would be idle, or if three quarters of every tile would be. */
 #define FEW_TILES 64
 #define FEW_TILE_ROWS 32
 
@@ -311,13 +311,13 @@ static inline bool has_few_tiles(int64_t batch, int64_t out_features) {
     return tiles(batch, TILE) * tiles(out_features, TILE) <= FEW_TILES || batch <= FEW_TILE_ROWS;
 }
 
-/* The place in a plan's choices that says how many k tiles make a run (0: one run, which needs no place for
+/* The place in a plan's choices for the number of k tiles in a run (0: one run, which needs no memory for
  * finished ones). */
 #define K_TILES_IN_RUN_CHOICE 7
 
-/* Decide how long a run is, and how much shared memory the launch takes. GPUs of compute capability 7.5 give
- * a block at most 64 KiB: there the sums stay one run, as accurate as those of cuBLAS. `bytes` is what the
- * kernel needs with and without finished runs. */
+/* Decides the length of a run and the shared memory of the launch. GPUs of compute capability 7.5 give a
+ * block at most 64 KiB: there the sums stay one run, as accurate as those of cuBLAS. `bytes`: the kernel's
+ * need with and without finished runs. */
 static inline void choose_runs(const fgn_chain *chain, const fgn_device *device,
                                size_t (*bytes)(bool finished_runs), fgn_plan *plan, fgn_launch *launch) {
     int k_tiles_in_run =

@@ -1,11 +1,11 @@
-/* One pointwise operator as a kernel of its own: what every rung before `fused` pays for each operator.
+/* One pointwise operator as a kernel: every rung before `fused` launches it for each operator.
  *
  * Idea: one thread per element, in place.
  *
  * Bytes: 8 for each element (read and write), for a handful of operations.
  *
- * Limit: memory bandwidth, and for small tensors the launch itself. No way of writing this kernel helps much;
- * not launching it does (gemm_7_fused.cu, group_norm_2_block.cu). */
+ * Limit: memory bandwidth, and for small tensors the launch itself. A better kernel would hardly help; not
+ * launching it does (gemm_7_fused.cu, group_norm_2_block.cu). */
 #include "ladder/ladder.h"
 #include "shared/apply_operators.h"
 

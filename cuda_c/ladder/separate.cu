@@ -1,4 +1,4 @@
-/* The chain around a product alone: each pointwise operator a launch, and the norm one or two. */
+/* The chain around a separate product: a launch for each pointwise operator, and one or two for the norm. */
 #include "ladder/ladder.h"
 
 void plan_separately(const fgn_chain *chain, const struct norm_rung *norm, fgn_plan *plan) {

@@ -1,13 +1,13 @@
-/* About the time that the product of another library and the launch after it take on an H200, in nanoseconds.
+/* The approximate time of another library's product and of the launch after it on an H200, in nanoseconds.
  *
  * The constants were fitted to the times of 390 random products by cuBLAS (through torch's F.linear) and of
- * the launches after them, with an L2 cache that was emptied before each. Of those kept aside, the products
- * are within 4 % in the median for 16-bit types, 8 % for tf32 and 15 % for float32. The launches after them
- * were measured again when their code had become shorter, behind the products of 111 problems of the sweep:
- * given the product's time, the whole is within 2 % in the median. Those with several slots of a row were
- * measured behind the products of 33 more shapes. Products of one row were fitted again to those of the
- * sweep and of the recorded problems: ten, from 1 MB of weight to 268; those of 2 to 8 rows of float32 to
- * eight of the sweep (at most 20 % off). */
+ * the launches after them, each with an emptied L2 cache. The median error for held-out products is 4 % for
+ * 16-bit types, 8 % for tf32 and 15 % for float32. The launches after them were measured again when their
+ * code had become shorter, after the products of 111 problems of the sweep: given the product's time, the
+ * median error of the whole is 2 %. Launches with several slots of a row were measured after the products of
+ * 33 more shapes. Products of one row were fitted again to ten of the sweep and of the recorded problems,
+ * with weights from 1 MB to 268 MB; float32 products of 2 to 8 rows were fitted to eight of the sweep (at
+ * most 20 % off). */
 #pragma once
 
 #include <math.h>
@@ -62,7 +62,7 @@ static inline double nanoseconds_of_cublas(const fgn_chain *chain) {
            times.first_wave * fmin(waves, 1.0) + times.next_wave * fmax(waves - 1.0, 0.0);
 }
 
-/* The launch after it, which reads the product and writes y. Without a norm its constants are set by hand. */
+/* The launch after the product, which reads it and writes y. Its constants for no norm are set by hand. */
 static inline double nanoseconds_of_norm(const fgn_chain *chain) {
     if (chain->groups == 0) {
         double bytes = 2.0 * element_bytes(chain->type) * outputs_of(chain) / 4200.0;
@@ -88,7 +88,7 @@ static inline double nanoseconds_of_norm(const fgn_chain *chain) {
     return once + sqrt(memory * memory + arithmetic * arithmetic);
 }
 
-/* Of 27 calls of the sweep above 50 microseconds, the whole takes 4 % longer than its two parts. */
+/* In 27 calls of the sweep above 50 microseconds, the whole takes 4 % longer than its two parts. */
 static inline double nanoseconds_of_library(const fgn_chain *chain) {
     double parts = nanoseconds_of_cublas(chain) + nanoseconds_of_norm(chain);
     return parts + 0.05 * fmax(parts - 50e3, 0.0);

@@ -1,17 +1,17 @@
-/* The chain after another library's product: cuBLAS multiplies, and one launch does all the rest.
+/* The chain after another library's product: cuBLAS multiplies, and one launch does the rest.
  *
  * Idea: cuBLAS has a kernel for every shape of a product, tuned over many years; an epilogue that holds whole
  * groups fits some shapes only. So the caller computes v = x W^T + bias with its library, in the workspace,
  * and one launch does the rest of the chain. It is the second launch of training's forward
- * (norm/norm_forward.cu), which keeps no moments here. fgn's own library calls no other one: a plan of
- * this rung asks its caller for the product (fgn_plan.product_bytes), and only a chain whose caller says that
- * it can multiply (fgn_chain.can_multiply) has such a plan.
+ * (norm/norm_forward.cu), without the moments. fgn does not call another library itself: a plan of this rung
+ * asks its caller for the product (fgn_plan.product_bytes). Such plans exist only for callers that can
+ * multiply (fgn_chain.can_multiply).
  *
  * Bytes: v is written and read once more than in a fused chain, 8 for each element, 4 in a 16-bit type. Like
- * torch's, v is rounded to the chain's type. Operations of the launch: about 20 for each element and the
+ * torch's, v is rounded to the chain's type. The launch has about 20 operations for each element, and the
  * chain's own.
  *
- * Limit: memory bandwidth, and one launch more: a fused kernel that is as fast at the product is faster. */
+ * Limit: memory bandwidth, and one more launch: a fused kernel with an equally fast product is faster. */
 #include "norm/norm_forward.h"
 #include "library/nanoseconds.h"
 

@@ -2,12 +2,12 @@
  * threads, and how they read and write it.
  *
  * A team of threads works on a segment of a row: a group, or SEGMENT channels of a larger one. Each thread
- * has VALUES of its channels in registers, the same ones in every row that it works on, so that what belongs
- * to a channel (scale, shift, sums over the column) stays in its registers. They are vectors of as many
- * neighbours as divide the group (8, 4, 2 or 1), each read in one access; the vectors of a thread are a team
- * apart, so that the team's accesses lie side by side.
+ * has VALUES of its channels in registers, the same channels in every row, so that their scale, shift and
+ * column sums stay in its registers. They form vectors of neighbours whose number divides the group (8, 4, 2
+ * or 1), each read in one access. The vectors of a thread are a team apart, so that the team's accesses are
+ * contiguous.
  *
- * What is read stays as it was in memory (struct words) until it is needed: a thread can ask for its next row
+ * Values stay as they are in memory (struct words) until they are needed: a thread can load its next row
  * before it works on this one, and 16-bit values take half the registers. */
 #pragma once
 
@@ -20,27 +20,27 @@ struct channels {
     int first; /* the thread's first channel */
     int team;  /* threads that share the group */
     int width; /* neighbours in a vector */
-    int count; /* of its VALUES that there are: whole vectors, the first ones */
+    int count; /* how many of its VALUES exist: whole vectors, the first ones */
 };
 
 static __forceinline__ __device__ int channel_at(const struct channels *channels, int j) {
     return channels->first + (j & -channels->width) * channels->team + (j & (channels->width - 1));
 }
 
-/* Whether the thread's value j exists, which is so if its vector does. */
+/* Whether the thread's value j exists; it does if its vector does. */
 static __forceinline__ __device__ bool is_there(const struct channels *channels, int j) {
     return (j & -channels->width) < channels->count;
 }
 
 /* ---- Reading and writing ---- */
 
-/* A thread's values as they are in memory: floats, two 16-bit values to a word, or, of vectors of one
- * neighbour, one. */
+/* A thread's values as they are in memory: floats, or two 16-bit values per word (one in vectors of one
+ * neighbour). */
 struct words {
     uint32_t word[VALUES];
 };
 
-/* `bytes` of a vector, a constant where this is called: 2, 4, 8, 16 or 32. */
+/* Loads `bytes` of a vector, which callers pass as a constant: 2, 4, 8, 16 or 32. */
 static __forceinline__ __device__ void load_neighbours(uint32_t *word, const void *from, int bytes) {
     if (bytes == 2)
         word[0] = *(const uint16_t *)from;
@@ -67,7 +67,7 @@ static __forceinline__ __device__ void store_neighbours(void *to, const uint32_t
         ((uint4 *)to)[i] = make_uint4(word[4 * i], word[4 * i + 1], word[4 * i + 2], word[4 * i + 3]);
 }
 
-/* The thread's vectors of `width` elements of `size` bytes, both constants where this is called. */
+/* Loads the thread's vectors of `width` elements of `size` bytes; callers pass both as constants. */
 static __forceinline__ __device__ void load_vectors(struct words *words, const char *from,
                                                     const struct channels *channels, int width, int size) {
     const int words_of_vector = width * size < 4 ? 1 : width * size / 4;
@@ -88,7 +88,7 @@ static __forceinline__ __device__ void store_vectors(char *to, const struct word
                              width * size);
 }
 
-/* size: 4 or 2, a constant where this is called. */
+/* size: 4 or 2, which callers pass as a constant. */
 static __forceinline__ __device__ void load_elements(struct words *words, const void *matrix, int64_t at,
                                                      const struct channels *channels, int size) {
     const char *from = (const char *)matrix + at * size;
@@ -115,7 +115,7 @@ static __forceinline__ __device__ void store_elements(void *matrix, int64_t at, 
         store_vectors(to, words, channels, 1, size);
 }
 
-/* The thread's values of a row that begins at `row_start`; zeros for channels that do not exist. */
+/* Loads the thread's values of the row at `row_start`; zeros for channels that do not exist. */
 static __forceinline__ __device__ void load_words(struct words *words, const void *matrix, int64_t row_start,
                                                   const struct channels *channels, fgn_type type) {
 #pragma unroll
@@ -155,7 +155,7 @@ static __forceinline__ __device__ uint32_t pair_of_floats(float low, float high,
     return type == FGN_FLOAT16 ? float16_pair(low, high) : bfloat16_pair(low, high);
 }
 
-/* The values as they are to be in memory. */
+/* Packs the values as memory has them. */
 static __forceinline__ __device__ void words_of(struct words *words, const float *value,
                                                 const struct channels *channels, fgn_type type) {
     if (type == FGN_FLOAT32) {
@@ -180,8 +180,8 @@ static __forceinline__ __device__ void store_values(void *matrix, int64_t row_st
     store_elements(matrix, row_start + channels->first, &words, channels, type == FGN_FLOAT32 ? 4 : 2);
 }
 
-/* The thread's values of a vector of channels, which has the type of the tensors or float32. `type` is a
- * constant, and so either type is where a value is converted. */
+/* Loads the thread's values of a vector of channels, which has the tensors' type or float32. `type` is a
+ * constant, so every conversion knows its type. */
 static __forceinline__ __device__ void load_channels(float *value, const void *vector,
                                                      const struct channels *channels, fgn_type vector_type,
                                                      fgn_type type) {
@@ -191,7 +191,7 @@ static __forceinline__ __device__ void load_channels(float *value, const void *v
         load_values(value, vector, 0, channels, FGN_FLOAT32);
 }
 
-/* The same, or `otherwise` where there is no vector. */
+/* The same, or `otherwise` if there is no vector. */
 static __forceinline__ __device__ void load_vector(float *value, const void *vector, float otherwise,
                                                    const struct channels *channels, fgn_type vector_type,
                                                    fgn_type type) {
@@ -202,7 +202,7 @@ static __forceinline__ __device__ void load_vector(float *value, const void *vec
         load_channels(value, vector, channels, vector_type, type);
 }
 
-/* Where a thread's values of one row are. */
+/* The place of a thread's values of one row. */
 struct gradient_row {
     struct channels channels;
     int64_t row_start; /* of the row in the tensor */
@@ -211,7 +211,7 @@ struct gradient_row {
     bool only_common; /* no operator of the chain is rare: a constant of each kernel */
 };
 
-/* The operands of the thread's values in the step's vector or tensor, if it has one. */
+/* Loads the operands of the thread's values from the step's vector or tensor, if it has one. */
 static __forceinline__ __device__ void load_operand(float *operand, const fgn_pointwise *step,
                                                     const struct gradient_row *place) {
     if (step->tensor)
@@ -220,8 +220,8 @@ static __forceinline__ __device__ void load_operand(float *operand, const fgn_po
         load_channels(operand, step->channel, &place->channels, place->vector_type, place->type);
 }
 
-/* value = step(value) for the thread's values. Rare operators are code in place here, not apart: with calls
- * of functions fewer rows fit into the registers, and the large tensors of training took up to a tenth
+/* value = step(value) for the thread's values. Rare operators are inlined here: with function
+ * calls fewer rows fit into the registers, and large tensors of training took up to a tenth
  * longer. */
 static __forceinline__ __device__ void apply_step(const fgn_pointwise *step, float *value,
                                                   const float *operand, bool only_common) {
@@ -244,9 +244,9 @@ static __forceinline__ __device__ void apply_list(const struct operators *list, 
     }
 }
 
-/* gradient = gradient times the step's slope at `value`. What a bound cuts off is 0 even where the gradient
- * is NaN, as in torch. The slopes of common operators are chosen once for all values; of the others there is
- * one copy of the code, in a loop that moves the values down. */
+/* gradient = gradient times the step's slope at `value`. A clipped value gives 0 even if the gradient is NaN,
+ * as in torch. Slopes of common operators are chosen once for all values. The others have one copy of code,
+ * in a loop that shifts the values down. */
 static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *step, float *gradient,
                                                          const float *value, const float *operand,
                                                          bool only_common) {
@@ -307,8 +307,8 @@ static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *st
     }
 }
 
-/* Sums over the team of `count` values at once, in every thread of it. The whole block calls it together; a
- * team is a power of two. `partial` has room for `count` floats of each warp, which nobody reads any more. */
+/* Gives every thread the team's sums of `count` values. The whole block calls it together; a team is a power
+ * of two. `partial` has room for `count` floats of each warp, which nobody reads any more. */
 static __forceinline__ __device__ void sums_of_team_in(float *v, int count, int team, int thread,
                                                        float *partial) {
     team_sums(v, count, team < LANES ? team : LANES);
@@ -330,7 +330,7 @@ static __forceinline__ __device__ void sums_of_team_in(float *v, int count, int 
             v[i] += partial[other * count + i];
 }
 
-/* The same, where `partial` has other sums that may still be read. */
+/* The same, if `partial` has other sums that may still be read. */
 static __forceinline__ __device__ void sums_of_team(float *v, int count, int team, int thread,
                                                     float *partial) {
     if (team > LANES)
@@ -338,7 +338,7 @@ static __forceinline__ __device__ void sums_of_team(float *v, int count, int tea
     sums_of_team_in(v, count, team, thread, partial);
 }
 
-/* The thread's channels in segment `segment` of a row; none in a segment beyond the last. */
+/* Finds the thread's channels in segment `segment` of a row; none in a segment beyond the last. */
 static __forceinline__ __device__ struct channels channels_of(const struct division *division, int segment) {
     struct channels channels;
     int group = division->parts > 1 ? segment / division->parts : segment;

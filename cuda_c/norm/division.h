@@ -11,8 +11,8 @@
 #define SEGMENT (THREADS * VALUES)
 #define MULTIPROCESSORS 132 /* of a large GPU, for which blocks are counted */
 
-/* How a tensor is divided: segments of a group, threads of a team, and how many of them work on a row of a
- * block, on a strip of the tensor's columns. */
+/* The division of a tensor: segments of a group, threads of a team, and how many of these work on a row of a
+ * block, in a strip of the tensor's columns. */
 struct division {
     int group_size; /* without a norm: all channels */
     int groups;
@@ -46,8 +46,8 @@ static inline int strips_of(const struct division *division) {
     return (int)tiles((int64_t)division->groups * division->parts, division->across / division->team);
 }
 
-/* Blocks that divide the rows of a strip, so that all strips together have at most `at_once` blocks: one more
- * than the GPU holds at once would begin when the others have ended. */
+/* How many blocks divide the rows of a strip. All strips together have at most `at_once` blocks: any block
+ * more than the GPU holds would wait until others have ended. */
 static inline int most_row_blocks(int at_once, const struct division *division) {
     int row_blocks = at_once / strips_of(division);
     return row_blocks > 1 ? row_blocks : 1;

@@ -1,17 +1,17 @@
-/* The chain after its product, as a launch of its own: y = after(GroupNorm(before(v))).
+/* The chain after its product, in its own launch: y = after(GroupNorm(before(v))).
  *
  * Training keeps mean and deviation for the backward; an inference after torch's product keeps nothing. */
 #pragma once
 
 #include "shared/rung.h"
 
-/* What GroupNorm's backward needs to know of one (row, group). */
+/* What GroupNorm's backward needs of one (row, group). */
 struct kept_moments {
     float mean;
     float inverse_deviation;
 };
 
-/* y = after(GroupNorm(before(v))), which keeps what the backward needs; y = before(v) where groups is 0. */
+/* y = after(GroupNorm(before(v))), and keeps what the backward needs; y = before(v) if groups is 0. */
 struct kept_norm {
     const void *v;                /* (batch, channels), of the type */
     void *y;                      /* the same */
@@ -28,7 +28,7 @@ struct kept_norm {
     struct operators after;
 };
 
-/* The chain without its product. moments: NULL where nothing is kept. */
+/* The chain without its product. moments: NULL if nothing is kept. */
 static inline struct kept_norm kept_norm_of(const fgn_chain *chain, const void *v, void *y,
                                             struct kept_moments *moments) {
     struct kept_norm norm = {v,

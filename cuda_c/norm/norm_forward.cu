@@ -1,29 +1,29 @@
-/* The launch after the product, where a product has none of the chain's rest in its epilogue:
- * y = after(GroupNorm(before(v))), which keeps mean and deviation for the backward where they are wanted.
+/* The launch after a product whose epilogue does none of the chain:
+ * y = after(GroupNorm(before(v))). It keeps mean and deviation for the backward if they are wanted.
  *
  * Idea: training needs v = x W^T + bias again, so the product writes it, and this kernel does the rest in one
  * pass. A team of threads holds a row of its group in registers (norm_of_rows.h): mean, variance and result
- * need one load. Where the tensor is large, a thread has four times 8 values of 16 bits, or twice 8 of 32
- * bits, at once, so that what has to be done once for each thread is done for all of them; the blocks are as
- * many as the GPU holds and go down the rows, and a thread has asked for its next values before it works on
- * these. Where the tensor is small, a thread has 8 values, so that there are more threads.
+ * need one load. For a large tensor, a thread has four times 8 values of 16 bits, or twice 8 of 32 bits, at
+ * once, which share the work that each thread does once. There are as many blocks as the GPU holds. They go
+ * down the rows, and a thread loads its next values before it works on these. For a small tensor, a thread
+ * has 8 values, so that there are more threads.
  *
- * The mean of the differences from the first mean is what rounding left out of it: the corrected two-pass
- * algorithm of shared/moments.h.
+ * The mean of the differences from the first mean is its rounding error: the corrected two-pass algorithm of
+ * shared/moments.h.
  *
  * What is kept for the backward: v in the tensor's type, and mean and 1 / deviation of each (row, group), 8
- * bytes. The backward computes the operators before the norm once more.
+ * bytes. The backward computes the operators before the norm again.
  *
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type. Operations: about 20 for
  * each element and the chain's own.
  *
- * Limit: for float32, memory, at 70 % of its bandwidth; for 16-bit types the issue of instructions, at 50 %
- * of that bandwidth, or 35 % in chains with exponentials. For small tensors, how a launch begins and how long
- * its instructions take to come from memory; the launch begins while the product ends (griddepcontrol).
+ * Limit: for float32, memory, at 70 % of its bandwidth; for 16-bit types instruction issue, at 50 % of that
+ * bandwidth, or 35 % in chains with exponentials. For small tensors it is the start of a launch and the time
+ * in which its instructions come from memory; the launch begins while the product ends (griddepcontrol).
  *
  * Other files take groups of 2 or 4 channels (norm_forward_tiny.cu), groups of more than SEGMENT channels
  * (norm_forward_long.cu, norm_forward_wide.cu), groups of an odd number of channels (norm_forward_staged.cu),
- * and groups of more vectors than a warp has lanes, or of a number of vectors that leaves many lanes idle
+ * and groups with more vectors than a warp has lanes, or with a number of vectors that leaves many lanes idle
  * (norm_forward_columns.cu). */
 #include "norm/norm_of_rows.h"
 #include "sim/launchers.h"

@@ -1,4 +1,4 @@
-/* Which kernel makes y of the product, and how its launch is divided. */
+/* The choice of the kernel after the product, and the division of its launch. */
 #pragma once
 
 #include "norm/channels.h"
@@ -10,11 +10,11 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
            vectors_are_aligned(norm->scale, norm->shift, &norm->before, &norm->after);
 }
 
-/* As many blocks as a large GPU holds at once: so many to each multiprocessor. */
+/* As many blocks as a large GPU holds at once: this many per multiprocessor. */
 #define BLOCKS_OF_MULTIPROCESSOR 4
 #define LARGE_BLOCKS_OF_MULTIPROCESSOR 2
 
-/* From so many values on the large kernels are faster: the others' threads would have several turns. */
+/* From this many values on the large kernels are faster: threads of the others would have several turns. */
 #define FEWEST_LARGE_VALUES (1 << 22)
 
 /* The slots of VALUES values that a thread of a large kernel has. */
@@ -22,16 +22,16 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
 #define LARGE_SLOTS_32 2
 #define LARGE_SHORT_SLOTS 2
 
-/* The slots of a thread that has a part of a long group, and how many such blocks have enough registers. */
+/* The slots of a thread of a long group, and how many such blocks have enough registers. */
 #define LONG_SLOTS 4
 #define BLOCKS_OF_LONG_16 2
 #define BLOCKS_OF_LONG_32 1
 
 #define MOST_ROWS_OF_GRID 65535 /* CUDA's limit for gridDim.y */
 
-/* Kernels whose lanes have several slots of a row: few of them, or many, for which a multiprocessor has the
- * registers of one block only. Groups of 16-bit values that a warp could hold with one slot a lane are faster
- * with several from so many channels on. */
+/* Kernels whose lanes have several slots of a row: a few, or so many that a multiprocessor has registers for
+ * one block only. Groups of 16-bit values that would fit a warp with one slot per lane are faster with
+ * several from this many channels on. */
 #define FEW_COLUMNS 4
 #define MANY_COLUMNS 8
 #define BLOCKS_OF_FEW_COLUMNS 2
@@ -112,7 +112,7 @@ static inline int64_t at_most(int64_t value, int64_t most) {
     return value < most ? value : most;
 }
 
-/* Tiles of as many strips side by side, and then of as many rows, as the block has threads for. */
+/* Fills the block's threads with strips side by side, and then with rows. */
 static inline void divide_into_tiles(struct norm_launch *launch, const struct kept_norm *norm) {
     int64_t least = groups_and_vectors(launch->division.group_size);
     launch->strip = (int)(least * at_most(SEGMENT / least, norm->channels / least));
@@ -128,7 +128,7 @@ static inline int slots_of_thread_in(enum norm_form form, fgn_type type) {
     return form == LARGE_SHORT_NORM ? LARGE_SHORT_SLOTS : 1;
 }
 
-/* Teams of threads, each of which holds its slots of a group. */
+/* Teams of threads; each thread holds its slots of a group. */
 static inline void divide_into_teams(struct norm_launch *launch, const struct kept_norm *norm) {
     struct division *division = &launch->division;
     int slots = slots_of_thread_in(launch->form, norm->type);
@@ -156,8 +156,8 @@ static inline bool computes_exponentials(const struct kept_norm *norm) {
     return found;
 }
 
-/* Lanes with several slots of a row, as many as leave the fewest lanes idle, if that is faster than one slot.
- * Many columns cost half of the warps, which matters where the arithmetic takes longer than memory. */
+/* Gives lanes as many slots of a row as leave the fewest lanes idle, if that is faster than one
+ * slot. Many columns halve the number of warps, which matters if arithmetic takes longer than memory. */
 static inline void choose_columns(struct norm_launch *launch, const struct kept_norm *norm) {
     struct division *division = &launch->division;
     bool is_narrow = division->group_size <= LANES * VALUES;
@@ -194,7 +194,7 @@ static inline void divide_into_columns(struct norm_launch *launch, const struct 
                                        most_row_blocks(blocks * MULTIPROCESSORS, division));
 }
 
-/* Groups of 2 or 4 are read as if they were of VALUES. */
+/* Groups of 2 or 4 are read as groups of VALUES. */
 static inline bool is_tiny(const struct norm_launch *launch, const struct kept_norm *norm) {
     int size = launch->division.group_size;
     return (size == 2 || size == 4) && launch->division.width == size && norm->channels % VALUES == 0 &&
@@ -207,7 +207,7 @@ static inline void divide_into_vectors(struct norm_launch *launch, const struct 
     divide_into_teams(launch, norm);
 }
 
-/* A block for each group of a row, whose threads have up to four slots of it. */
+/* A block for each group of a row. Its threads have up to four slots each. */
 static inline void divide_into_long_rows(struct norm_launch *launch, const struct kept_norm *norm) {
     struct division *division = &launch->division;
     int blocks = norm->type == FGN_FLOAT32 ? BLOCKS_OF_LONG_32 : BLOCKS_OF_LONG_16;
@@ -228,7 +228,7 @@ static inline bool may_have_columns(const struct norm_launch *launch, const stru
            !(is_narrow && norm->type == FGN_FLOAT32);
 }
 
-/* Teams of threads beside each other in a row, and blocks that go down the rows. */
+/* Teams of threads side by side in a row, and blocks that go down the rows. */
 static inline void divide_without_norm(struct norm_launch *launch, const struct kept_norm *norm) {
     const struct division *division = &launch->division;
     launch->form = NO_NORM;
@@ -239,7 +239,7 @@ static inline void divide_without_norm(struct norm_launch *launch, const struct 
                                        most_row_blocks(BLOCKS_OF_MULTIPROCESSOR * MULTIPROCESSORS, division));
 }
 
-/* A plan can say it before there are tensors: all addresses that are aligned to 16 bytes have the same. */
+/* A plan knows it before there are tensors: it is the same for all addresses aligned to 16 bytes. */
 static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
     bool aligned = is_norm_aligned(norm);
     struct norm_launch launch = {
@@ -276,7 +276,7 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
     return launch;
 }
 
-/* Where there is no norm (operators_alone.cu). */
+/* Without a norm (operators_alone.cu). */
 cudaError_t operators_alone(const struct kept_norm *norm, const struct norm_launch *launch,
                             cudaStream_t stream);
 
@@ -300,7 +300,7 @@ cudaError_t norm_forward_staged(const struct kept_norm *norm, const struct norm_
 cudaError_t norm_forward_columns(const struct kept_norm *norm, const struct norm_launch *launch,
                                  cudaStream_t stream);
 
-/* More of them (norm_forward_many_columns_float32.cu and its like). */
+/* More slots (norm_forward_many_columns_*.cu). */
 cudaError_t norm_forward_many_columns_float32(const struct kept_norm *norm, const struct norm_launch *launch,
                                               cudaStream_t stream);
 cudaError_t norm_forward_many_columns_float16(const struct kept_norm *norm, const struct norm_launch *launch,

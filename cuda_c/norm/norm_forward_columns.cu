@@ -1,22 +1,22 @@
 /* The launch after the product for wide groups: a lane has several slots of 8 values of a row, its columns.
  *
- * Idea: where a group has more vectors than a warp has lanes (norm_forward.cu), several warps would share it,
- * and wait for each other at each sum. So a lane takes up to 4 slots side by side (8
- * in norm_forward_many_columns_float32.cu): 32 lanes hold up to 1024 channels, and sums need shuffles only.
- * As any number of slots will do, few lanes idle: 384 channels are 16 lanes with 3 slots each, 96 are 4 lanes
+ * Idea: if a group has more vectors than a warp has lanes (norm_forward.cu), several warps would share it,
+ * and wait for each other at each sum. So a lane takes up to 4 slots side by side (8 in
+ * norm_forward_many_columns_float32.cu): 32 lanes hold up to 1024 channels, and sums need shuffles only. Any
+ * number of slots is possible, so few lanes are idle: 384 channels are 16 lanes with 3 slots, 96 are 4 lanes
  * with 3.
  *
- * A lane's scale and shift are too many for its registers. The block has them in shared memory as floats,
- * converted once: blocks are as many as the GPU holds and go down the rows, with the same channels in each.
- * The values of the next row are on their way while those of this one are worked on; without that, large
- * tensors take 1.2 to 1.4 times as long.
+ * A lane has no registers for its scale and shift. The block keeps them in shared memory as floats, converted
+ * once: there are as many blocks as the GPU holds, and they go down the rows with the same channels in each.
+ * A lane loads its next row while it works on this one; without that, large tensors take 1.2 to 1.4 times as
+ * long.
  *
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type, and 8 of shared memory.
  * Operations: about 12 instructions for each element and the chain's own.
  *
- * Limit: memory, which is used at up to 90 % of a copy's bandwidth; with exponentials the issue of
- * instructions. Groups whose size is no multiple of 4 are left to norm_forward.cu. If the size is a multiple
- * of 4 and not of 8, a slot has two vectors of 4. */
+ * Limit: memory, at up to 90 % of a copy's bandwidth; with exponentials, instruction issue. Groups whose size
+ * is no multiple of 4 are left to norm_forward.cu. If the size is a multiple of 4 and not of 8, a slot has
+ * two vectors of 4. */
 #include "norm/norm_in_columns.h"
 #include "sim/launchers.h"
 

@@ -1,15 +1,15 @@
 /* The launch after the product for long groups: a block holds a group of a row in its registers.
  *
  * Idea: LayerNorm over the features of a large model is one group of 4096 or 8192 channels. Each thread of a
- * block has up to four slots of 8 values side by side in one row (norm_of_rows.h), so v is read once, where
- * norm_forward_wide.cu reads it for each of three passes. The slots of the next row are on their way while
- * those of this one are worked on, and the warps of a block add their sums in shared memory.
+ * block has up to four slots of 8 values side by side in one row (norm_of_rows.h), so v is read once;
+ * norm_forward_wide.cu reads it for each of three passes. A thread loads its slots of the next row while it
+ * works on this one. The warps of a block add their sums in shared memory.
  *
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type; scale and shift are read
  * again for every row, from the L1 cache. Operations: about 20 for each element and the chain's own.
  *
- * Limit: memory; with exponentials the issue of instructions. Groups of more than four SEGMENTs, and groups
- * whose size is no multiple of 8, are left to norm_forward_wide.cu. */
+ * Limit: memory; with exponentials, instruction issue. Groups of more than four SEGMENTs, and groups whose
+ * size is no multiple of 8, are left to norm_forward_wide.cu. */
 #include "norm/norm_of_rows.h"
 #include "sim/launchers.h"
 

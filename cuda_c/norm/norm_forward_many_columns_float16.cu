@@ -1,12 +1,12 @@
 /* The launch after the product for the widest groups that a warp holds, of float16: a lane has up to 8 slots.
  *
  * Idea: that of norm_forward_columns.cu, with twice the slots, so that 32 lanes hold up to 2048 channels.
- * Each number of slots has code of its own, which takes nvcc long: so each type has a file.
+ * Each number of slots has its own code, which takes nvcc long: so each type has a file.
  *
- * Bytes and operations: as there.
+ * Bytes and operations: as in norm_forward_columns.cu.
  *
- * Limit: a multiprocessor has registers of 8 such warps only, so the issue of instructions. The choice
- * (norm_forward.h) takes these where fewer slots would not do, or would leave more lanes idle. */
+ * Limit: instruction issue, because a multiprocessor has registers for 8 such warps only. norm_forward.h
+ * chooses these kernels if fewer slots do not suffice or would leave more lanes idle. */
 #include "norm/norm_in_columns.h"
 #include "sim/launchers.h"
 

@@ -1,22 +1,22 @@
 /* The launch after the product for groups of an odd number of channels: 5, 25, 125.
  *
- * Idea: a thread that had its values from one group only (norm_forward.cu) would read them one by one here.
- * So a block divides its tile in two ways. First by where the values are in memory: each thread reads 16
- * bytes or more, whatever groups they are of, applies the operators before the norm and writes the results to
- * shared memory. Then by groups: a team of lanes finds the moments of a (row, group) there, and leaves them
- * in shared memory. Then by memory again: each thread, which still has its values, takes the moments of each
- * one's group, and does the rest.
+ * Idea: a thread with values of one group only (norm_forward.cu) would read them one by one here. So a block
+ * divides its tile in two ways. First it divides by memory: each thread reads 16 bytes or more, of whatever
+ * groups, applies the operators before the norm and writes the results to shared memory. Then it divides by
+ * groups: a team of lanes finds the moments of a (row, group) there, and leaves them in shared memory. Then
+ * by memory again: each thread still has its values, takes the moments of each value's group, and does the
+ * rest.
  *
  * A tile is a strip of whole groups and whole vectors, such as 200 channels in groups of 25, or several of
  * them side by side, in as many rows as the block has threads for. Lanes that begin a group apart read
- * different banks, for the size of a group is odd.
+ * different banks, because a group's size is odd.
  *
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type, and 20 of shared memory, or
  * 24 for float32. Operations: about 25 for each element and the chain's own.
  *
- * Limit: the issue of instructions: for groups of an even size, with vectors of 2 or 4 channels,
- * norm_forward.cu is faster. The short kernels of norm_forward.cu also take groups whose size has a least
- * common multiple with 8 above SEGMENT, and rows that begin between multiples of 16 bytes. */
+ * Limit: instruction issue. For groups of an even size, with vectors of 2 or 4 channels, norm_forward.cu is
+ * faster. Its short kernels also take groups whose size has a least common multiple with 8 above SEGMENT, and
+ * rows that are not aligned to 16 bytes. */
 #include "norm/norm_of_rows.h"
 #include "sim/launchers.h"
 
@@ -28,7 +28,7 @@ struct norm_forward_staged_args {
     int team_log2; /* of the lanes that share a group */
 };
 
-/* A (row, group)'s moments in shared memory. The rest of the mean is apart: 16-bit types do without. */
+/* A (row, group)'s moments in shared memory. The mean's rest is separate: 16-bit types need none. */
 struct mean_and_inverse {
     float mean;
     float inverse_deviation;
@@ -64,7 +64,7 @@ static __forceinline__ __device__ void keep_moments_of(const struct norm_forward
     }
 }
 
-/* The moments of every (row, group) of the tile. All threads of the block. */
+/* Finds the moments of every (row, group) of the tile. All threads of the block call it. */
 static __forceinline__ __device__ void find_moments(const struct norm_forward_staged_args *args,
                                                     const float *tile, struct mean_and_inverse *found,
                                                     float *mean_rest, int64_t first_row, bool has_rest) {
@@ -135,7 +135,7 @@ static __forceinline__ __device__ void normalise_staged(const struct norm_forwar
         __syncthreads();
         find_moments(args, tile, found, mean_rest, row, has_rest);
         __syncthreads();
-        /* the next values take the place of these, which nobody reads any more */
+        /* the next values replace these, which nobody reads any more */
 #pragma unroll
         for (int j = 0; j < VALUES; j++) {
             struct mean_and_inverse of_group = found[pair[j]];

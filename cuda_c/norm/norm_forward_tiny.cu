@@ -1,18 +1,18 @@
 /* The launch after the product for groups of 2 or 4 channels, of large tensors.
  *
- * Idea: a thread's vector of 8 values has whole groups, so it finds their moments alone, in its registers.
- * For reading and writing the tensor has groups of 8 channels here (norm_of_rows.h): whole vectors, of which
- * a thread has several, one row below the other, while the next ones are on their way. With vectors of a
- * group (norm_forward.cu) half of a thread's values and more would not be there.
+ * Idea: a thread's vector of 8 values has whole groups, so it finds their moments alone, in its registers. It
+ * reads and writes the tensor as if groups had 8 channels (norm_of_rows.h): a thread has several whole
+ * vectors, one row below the other, and loads the next ones meanwhile. With vectors of one group
+ * (norm_forward.cu) half of a thread's values or more would be missing.
  *
  * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type. Operations: about 12 for
  * each element and the chain's own.
  *
- * Limit: memory; with exponentials the issue of instructions. */
+ * Limit: memory; with exponentials, instruction issue. */
 #include "norm/norm_of_rows.h"
 #include "sim/launchers.h"
 
-/* The moments of `size` neighbours. They become differences from the mean without its rest. */
+/* Finds the moments of `size` neighbours, and turns these into differences from the mean without its rest. */
 static __forceinline__ __device__ struct moments moments_of_neighbours(float *value, int size,
                                                                        const struct norm_forward_args *args) {
     float sum = 0.0f;
@@ -29,8 +29,8 @@ static __forceinline__ __device__ struct moments moments_of_neighbours(float *va
     return moments_of(mean, total, args->one_over_size, args->norm.eps);
 }
 
-/* Normalises the groups of a slot and keeps their moments where the backward wants them. row: of the tensor;
- * is_there: whether there is such a row. */
+/* Normalises the groups of a slot and keeps their moments if the backward wants them. row: of the tensor;
+ * is_there: whether that row exists. */
 static __forceinline__ __device__ void normalise_groups_of_slot(float *value, const float *scale,
                                                                 const float *shift,
                                                                 const struct norm_forward_args *args,

@@ -1,11 +1,11 @@
-/* The launch after the product for groups that no block's registers hold: groups of more than four SEGMENTs,
- * and groups of more than one SEGMENT whose size is no multiple of 8.
+/* The launch after the product for groups too large for a block's registers: groups of more than four
+ * SEGMENTs, and groups of more than one SEGMENT whose size is no multiple of 8.
  *
  * Idea: a block has one group of a row, and loads the group's segments again for each of three passes, the
  * mean, the differences from it, and the result; all but the first come from a cache.
  *
  * Bytes: v read once from memory and twice from a cache, y written once. Operations: as in norm_forward.cu,
- * but the operators before the norm three times.
+ * with the operators before the norm three times.
  *
  * Limit: the caches' latency: a block waits for each segment. */
 #include "norm/norm_forward.h"
@@ -17,7 +17,7 @@ struct norm_forward_wide_args {
     float one_over_size;
 };
 
-/* The thread's values of h = before(v) in segment `segment`. */
+/* Computes the thread's values of h = before(v) in segment `segment`. */
 static __forceinline__ __device__ struct gradient_row
 load_segment(float *h, const struct norm_forward_wide_args *args, int64_t row, int segment) {
     const struct kept_norm *norm = &args->norm;

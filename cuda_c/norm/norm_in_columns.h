@@ -1,14 +1,14 @@
-/* y = after(GroupNorm(before(v))) of some rows, whose lanes have several slots of a row: what the kernels of
- * norm_forward_columns.cu and norm_forward_many_columns_*.cu do. */
+/* y = after(GroupNorm(before(v))) of some rows; a lane has several slots of a row. The kernels of
+ * norm_forward_columns.cu and norm_forward_many_columns_*.cu call this. */
 #pragma once
 
 #include "norm/norm_of_rows.h"
 
-/* The slots of a lane, the neighbours of a vector, of which a slot has one or several, and the type:
- * constants in the code of a turn. `in_use` is how many of the slots have values of the row. Where it is a
- * constant, the arithmetic of one slot goes on while another waits; where it is not, each slot is a branch of
- * its own. With three slots the first takes 0.75 to 0.95 of the time of four of which three are in use, with
- * four slots the registers do not suffice for it, and it takes 1.1 to 1.2 of the time. */
+/* The slots of a lane, the neighbours of a vector (a slot has one vector or several), and the type: constants
+ * in the code of a turn. `in_use` slots have values of the row. If `in_use` is a constant, one slot's
+ * arithmetic goes on while another waits; if not, each slot is a branch. A constant three takes 0.75 to 0.95
+ * of the time of four slots with three in use. A constant four needs too many registers: it takes 1.1 to 1.2
+ * of the time. */
 struct columns_form {
     int slots;
     int in_use;
@@ -20,18 +20,18 @@ static __forceinline__ __device__ int size_of(struct columns_form form) {
     return form.type == FGN_FLOAT32 ? 4 : 2;
 }
 
-/* A slot as channels.h knows it, of which `count` channels are there. */
+/* A slot in the form of channels.h, with `count` channels. */
 static __forceinline__ __device__ struct channels slot_of(struct columns_form form, int count) {
     const struct channels slot = {0, 1, form.width, count};
     return slot;
 }
 
-/* What a thread has of its group: vectors of neighbours, each `team` vectors after the one before. */
+/* A thread's part of its group: vectors of neighbours, each `team` vectors after the one before. */
 struct lane {
     int group;
     int first;          /* channel of its first vector */
     int step;           /* channels from one of its vectors to the next */
-    int vectors;        /* that there are, the first ones of its slots */
+    int vectors;        /* how many exist, the first ones of its slots */
     int vectors_of_row; /* the same, or none where the row is not there */
 };
 
@@ -49,8 +49,8 @@ static __forceinline__ __device__ struct lane lane_of_thread(const struct norm_f
     return lane;
 }
 
-/* Slot `slot` of the lane, from its first vector on, elements of `size` bytes; zeros where there is none. The
- * form, sizes and the numbers of slots are constants wherever functions are called. */
+/* Loads slot `slot` of the lane, from its first vector on, elements of `size` bytes; zeros if there is none.
+ * Callers pass the form, sizes and numbers of slots as constants. */
 static __forceinline__ __device__ void load_slot_of(struct words *words, const char *first, int size,
                                                     const struct lane *lane, int vectors, int slot,
                                                     struct columns_form form) {
@@ -74,8 +74,8 @@ static __forceinline__ __device__ void load_operand_of(float *operand, const cha
     values_of(operand, &words, &whole, type);
 }
 
-/* Operators that have a tensor or a vector of channels. at: the lane's first element in the tensor. Several
- * slots are asked for before the first is used. */
+/* Operators that have a tensor or a vector of channels. at: the lane's first element in the tensor. It loads
+ * several slots before it uses the first. */
 static __forceinline__ __device__ void apply_operand_to_columns(const fgn_pointwise *step, float *value,
                                                                 const struct norm_forward_args *args,
                                                                 const struct lane *lane, int64_t at,
@@ -130,7 +130,7 @@ static __forceinline__ __device__ void apply_to_columns(const struct operators *
     }
 }
 
-/* The sum of the values that there are, or of their squares. */
+/* Adds the values that exist, or their squares. */
 static __forceinline__ __device__ float sum_of_columns(const float *value, bool squares,
                                                        const struct lane *lane, struct columns_form form) {
     const int of_slot = VALUES / form.width;
@@ -149,8 +149,8 @@ static __forceinline__ __device__ float sum_of_columns(const float *value, bool 
     return sum;
 }
 
-/* The moments of the thread's group. The values become differences from the mean without its rest. Of 16-bit
- * values the rest is less than what their rounding left out, and is not asked for. */
+/* Finds the moments of the thread's group. The values become differences from the mean without its rest. For
+ * 16-bit values the rest is below their rounding error, and is not computed. */
 static __forceinline__ __device__ struct moments moments_of_columns(float *value,
                                                                     const struct norm_forward_args *args,
                                                                     const struct lane *lane,
@@ -201,7 +201,7 @@ static __forceinline__ __device__ void stage_vectors(float *scale, float *shift,
     }
 }
 
-/* Asks for the strip's channels of a vector while the launch before this one still works, as
+/* Prefetches the strip's channels of a vector while the launch before this one still works, as
  * ask_for_channels() does. */
 static __forceinline__ __device__ void ask_for_vector(const void *vector,
                                                       const struct norm_forward_args *args, int strip) {
@@ -257,7 +257,7 @@ static __forceinline__ __device__ void store_row(char *first, const float *value
     }
 }
 
-/* The block's rows, one of each thread in a turn. */
+/* Computes the block's rows; each thread has one in a turn. */
 static __forceinline__ __device__ void normalise_rows_in_columns(const struct norm_forward_args *args,
                                                                  float *scale, float *shift,
                                                                  struct columns_form form) {
@@ -300,7 +300,7 @@ static __forceinline__ __device__ void normalise_rows_in_columns(const struct no
 
 #ifdef __CUDACC__
 
-/* Where lanes have exactly `slots` slots: code in which that is a constant. */
+/* Code for lanes with exactly `slots` slots, a constant. */
 static __forceinline__ __device__ void normalise_exactly(const struct norm_forward_args *args, float *scale,
                                                          float *shift, int slots, int width, fgn_type type) {
     const struct columns_form form = {slots, slots, width, type};

@@ -1,15 +1,15 @@
-/* y = after(GroupNorm(before(v))) of some rows: what the kernels of norm_forward.cu do.
+/* y = after(GroupNorm(before(v))) of some rows, for the kernels of norm_forward.cu.
  *
  * A thread holds one or more slots of VALUES values. The team of threads that shares a group is as small as
  * the slots allow, a warp or less for most groups, so that sums need shuffles only: the slots lie side by
  * side in a large group (`columns` of them), and in different rows of a small one.
  *
- * What is there of a slot is said for whole vectors, whose width is a constant in the code of the common
- * case: a condition for each value would cost more than the arithmetic.
+ * Bounds are checked for whole vectors, whose width is a constant in the common case: a check for each value
+ * would cost more than the arithmetic.
  *
- * A small call waits for its instructions longer than for anything else: other kernels have run since, and
- * they come from memory again, the sooner the more they lie side by side. So common operators are tests that
- * follow each other (is_kind) and not a table of jumps, and nothing is divided. */
+ * A small call waits longest for its instructions: other kernels have run since, so they come from memory
+ * again, which is faster if they are contiguous. So common operators are a sequence of tests (is_kind) and
+ * not a jump table, and there are no divisions. */
 #pragma once
 
 #include <limits.h>
@@ -28,8 +28,8 @@ struct norm_forward_args {
     float one_over_size;
 };
 
-/* A thread's slots in the rows from one on. Those of one row have different channels, those of one channel
- * different rows. */
+/* A thread's slots in the rows from one on. Slots in one row have different channels; slots with the same
+ * channels have different rows. */
 struct slots {
     struct channels channels[MOST_SLOTS];
     int row[MOST_SLOTS];         /* from the first one of the block's turn */
@@ -50,8 +50,8 @@ static __forceinline__ __device__ int vectors_of(int left, int team_log2, int wi
     return vectors;
 }
 
-/* The slots of this thread. is_long: they lie side by side, whatever their width. `slots`, `width` and
- * `is_long` are constants wherever this is called, here and below. */
+/* The slots of this thread. is_long: they are side by side, whatever their width. Callers pass constants for
+ * `slots`, `width` and `is_long`, here and below. */
 static __forceinline__ __device__ struct slots slots_of_thread(const struct norm_forward_args *args,
                                                                int slots, int width, bool is_long) {
     const struct division *division = &args->division;
@@ -78,7 +78,7 @@ static __forceinline__ __device__ struct slots slots_of_thread(const struct norm
 /* A turn: the rows that a block works on at a time. */
 struct turn {
     int64_t first; /* element of the first row */
-    int rows;      /* that there are from the first one on, or more than a turn has */
+    int rows;      /* how many there are from the first one on, or more than a turn has */
 };
 
 static __forceinline__ __device__ struct turn turn_from(int64_t first_row, const struct kept_norm *norm) {
@@ -87,7 +87,7 @@ static __forceinline__ __device__ struct turn turn_from(int64_t first_row, const
     return turn;
 }
 
-/* The slot's channels in this turn: none in a row that there is not. */
+/* The slot's channels in this turn; none in a row that does not exist. */
 static __forceinline__ __device__ struct channels channels_in(const struct slots *place, int slot,
                                                               struct turn turn) {
     struct channels channels = place->channels[slot];
@@ -95,7 +95,7 @@ static __forceinline__ __device__ struct channels channels_in(const struct slots
     return channels;
 }
 
-/* The slot's values of a tensor, as they are in memory; zeros where there are none. */
+/* Loads the slot's values of a tensor, as they are in memory; zeros where there are none. */
 static __forceinline__ __device__ void load_slot(struct words *words, const void *tensor,
                                                  const struct slots *place, int slot, struct turn turn,
                                                  fgn_type type) {
@@ -166,7 +166,7 @@ static __forceinline__ __device__ void apply_to_slots(const struct operators *li
     }
 }
 
-/* `kinds` sums over each slot's group, in every thread of its team: sum[kind * slots + slot]. */
+/* Gives every thread of a team `kinds` sums over each slot's group: sum[kind * slots + slot]. */
 static __forceinline__ __device__ void sums_of_slots(float *sum, const struct norm_forward_args *args,
                                                      const struct slots *place, int slots, int kinds,
                                                      int thread, float *partial) {
@@ -184,8 +184,8 @@ static __forceinline__ __device__ void sums_of_slots(float *sum, const struct no
     sums_of_team(sum, kinds * slots, args->division.team, thread, partial);
 }
 
-/* The moments of each slot's group. The values become differences from the mean without its rest. Of 16-bit
- * values the rest is less than what their rounding left out, and is not asked for. */
+/* Finds the moments of each slot's group. The values become differences from the mean without its rest. For
+ * 16-bit values the rest is below their rounding error, and is not computed. */
 static __forceinline__ __device__ void moments_of_slots(struct moments *moments, float *value,
                                                         const struct norm_forward_args *args,
                                                         const struct slots *place, int slots, int thread,
@@ -223,7 +223,7 @@ static __forceinline__ __device__ void moments_of_slots(struct moments *moments,
     }
 }
 
-/* What the backward needs of each slot's group, written by the first thread of its team. */
+/* The first thread of a team writes what the backward needs of each slot's group. */
 static __forceinline__ __device__ void keep_moments(const struct moments *moments,
                                                     const struct norm_forward_args *args,
                                                     const struct slots *place, int64_t first_row, int slots) {
@@ -240,7 +240,7 @@ static __forceinline__ __device__ void keep_moments(const struct moments *moment
     }
 }
 
-/* What the normalised values of a slot are multiplied by, and what is added. */
+/* The factors and addends of a slot's normalised values. */
 static __forceinline__ __device__ void load_scale_and_shift(float *scale, float *shift,
                                                             const struct kept_norm *norm,
                                                             const struct channels *channels, fgn_type type) {
@@ -256,7 +256,7 @@ static __forceinline__ __device__ float scaled(float v, struct moments moments, 
     return v * (moments.inverse_deviation * scale) + shift;
 }
 
-/* The same for the slots. scale, shift: of the first slot. */
+/* The same for all slots. scale, shift: of the first slot. */
 static __forceinline__ __device__ void normalise_slots(float *value, const struct moments *moments,
                                                        const struct norm_forward_args *args,
                                                        const struct slots *place, float *scale, float *shift,
@@ -273,9 +273,9 @@ static __forceinline__ __device__ void normalise_slots(float *value, const struc
     }
 }
 
-/* Asks for the thread's channels of a vector, so that they are in the L2 cache when they are read. The launch
- * before this one still runs and may still write the vector, so nothing is read yet. One row of threads asks
- * for all: were every block to ask, as many requests would wait for each other at the same lines there. */
+/* Prefetches the thread's channels of a vector into the L2 cache. The launch before this one still runs and
+ * may still write the vector, so nothing is read yet. One row of threads asks for all: requests from every
+ * block would wait for each other at the same lines. */
 static __forceinline__ __device__ void
 ask_for_channels(const void *vector, const struct norm_forward_args *args, const struct channels *channels) {
 #ifdef __CUDACC__
@@ -326,13 +326,13 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_forward_
 
 #ifdef __CUDACC__
 
-/* The same for vectors of VALUES, the most common. */
+/* The same for vectors of VALUES, the most common ones. */
 static __forceinline__ __device__ void normalise(const struct norm_forward_args *args, int slots,
                                                  fgn_type type) {
     normalise_rows(args, slots, VALUES, false, type);
 }
 
-/* For shorter ones. A single neighbour is never with several slots: it needs too many registers. */
+/* For shorter vectors. Vectors of one never have several slots, which would need too many registers. */
 static __forceinline__ __device__ void normalise_short(const struct norm_forward_args *args, int slots,
                                                        fgn_type type) {
     if (args->division.width == 4)

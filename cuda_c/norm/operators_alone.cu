@@ -1,14 +1,14 @@
-/* The launch after the product of a chain without a norm: y = before(v), all operators in one pass.
+/* The launch after the product in a chain without a norm: y = before(v), all operators in one pass.
  *
- * Idea: a value meets its operators in a register, one after the other, between one load and one store. A
- * thread keeps its channels and goes down the rows (channels.h); it has asked for its values of the next row
- * before it works on those of this one, so that memory always has something to deliver.
+ * Idea: all operators are applied to a value in a register, between one load and one store. A thread keeps
+ * its channels and goes down the rows (channels.h); it loads its values of the next row before it works on
+ * this one, so that loads are always in flight.
  *
- * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type, and what the operators read;
- * a vector of channels comes from the L1 cache from its second row on. Operations: the operators' own.
+ * Bytes: v read once and y written once, 8 for each element, 4 in a 16-bit type, and what the operators read.
+ * A vector of channels comes from the L1 cache from the second row on. Operations: the operators' own.
  *
- * Limit: memory; with exponentials the issue of instructions. A product of one's own applies the operators to
- * its sums and saves the read and the write: ladder/gemm_7_fused.cu, hopper/epilogue.h. */
+ * Limit: memory; with exponentials, instruction issue. A product of fgn applies the operators to its sums and
+ * saves the read and the write: ladder/gemm_7_fused.cu, hopper/epilogue.h. */
 #include "norm/norm_forward.h"
 #include "ptx/griddepcontrol.h"
 #include "sim/launchers.h"
@@ -18,7 +18,7 @@ struct operators_alone_args {
     struct division division;
 };
 
-/* `type` is a constant wherever this is called. */
+/* Callers pass a constant for `type`. */
 static __forceinline__ __device__ void apply_down_rows(const struct operators_alone_args *args,
                                                        fgn_type type) {
     const struct kept_norm *chain = &args->chain;

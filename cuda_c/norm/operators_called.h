@@ -1,11 +1,11 @@
-/* Operators for kernels that apply them at many places, each to a few values of a thread. */
+/* Operators for kernels that apply them in many places, each to a few values of a thread. */
 #pragma once
 
 #include "norm/channels.h"
 
-/* Operators of more than an instruction are code apart here, the common ones too: a kernel of functions of
- * rows has six places where they are applied, to 32 values each, and with the code in place it was 330 KB,
- * which a small call waits for. */
+/* Operators of more than an instruction, even common ones, are function calls here. A kernel of functions of
+ * rows applies them in six places to 32 values each; inlined, that was 330 KB of code, for which a small call
+ * waits. */
 static CALLED __device__ struct few_values called_operator(fgn_pointwise_kind kind, float a, float b,
                                                            struct few_values few) {
     const fgn_pointwise step = {kind, a, b, NULL, NULL};

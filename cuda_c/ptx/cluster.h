@@ -10,7 +10,7 @@
 
 #include "ptx/shared_address.h"
 
-/* A shared memory address of this block, as the address of the same place in the cluster's block `rank`. */
+/* Maps a shared memory address of this block to the same place in the cluster's block `rank`. */
 static __device__ __forceinline__ uint32_t mapa(uint32_t address, uint32_t rank) {
     uint32_t mapped;
     asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(mapped) : "r"(address), "r"(rank));
@@ -33,14 +33,14 @@ static __device__ __forceinline__ uint32_t cluster_ctarank(void) {
 }
 
 /* Waits for all threads of all blocks of the cluster, all lanes of a warp together. Relaxed: it does not make
- * visible what they wrote, for which a fence would wait for all of the GPU. */
+ * their writes visible, because the fence for that would wait for all of the GPU. */
 static __device__ __forceinline__ void barrier_cluster_relaxed(void) {
     asm volatile("barrier.cluster.arrive.relaxed.aligned;\n"
                  "barrier.cluster.wait.aligned;" ::
                      : "memory");
 }
 
-/* Four floats at the same place in the shared memory of the cluster's block `rank`. */
+/* Loads four floats from the same place in the shared memory of the cluster's block `rank`. */
 static __device__ __forceinline__ float4 ld_shared_cluster_v4(const float *shared, uint32_t rank) {
     float4 four = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
 #if __CUDA_ARCH__ >= 900

@@ -1,5 +1,5 @@
 /* cp.async (compute capability 8.0): copies from global to shared memory that run beside the thread's own
- * instructions, as functions named after the instructions. A thread waits for its own copies.
+ * instructions. The functions are named after the instructions. A thread waits for its own copies.
  *
  * PTX ISA, section "cp.async". In the simulator a copy lands when its thread waits for it (sim/copy.c). */
 #pragma once
@@ -21,8 +21,8 @@ static __device__ __forceinline__ void cp_async_16_or_zero(void *shared, const v
 #endif
 }
 
-/* Copies 16 bytes to shared memory, or writes zeros there. They are read once: past the L1 cache, and the
- * first to leave the L2 cache, which fetches the whole 128 bytes that they are part of. */
+/* Copies 16 bytes to shared memory, or writes zeros there. For data read once: it bypasses L1, and L2 evicts
+ * it first and fetches its whole 128 bytes. */
 static __device__ __forceinline__ void cp_async_once_16_or_zero(void *shared, const void *global,
                                                                 bool valid) {
 #if __CUDA_ARCH__ >= 800
@@ -83,8 +83,8 @@ static __device__ __forceinline__ void cp_async_commit_group(void) {
 #endif
 }
 
-/* Waits until at most `groups_in_flight` of this thread's groups have not landed; the instruction wants a
- * constant, so these are the numbers that it comes with. */
+/* Waits until at most `groups_in_flight` of this thread's groups have not landed. The instruction needs a
+ * constant, so each number in use has a case. */
 static __device__ __forceinline__ void cp_async_wait_group(int groups_in_flight) {
 #if __CUDA_ARCH__ >= 800
     switch (groups_in_flight) {

@@ -9,15 +9,15 @@
 
 #ifdef __CUDACC__
 
-/* Lets the next launch begin as soon as every block has come here; the next launch still has to wait for what
- * this one writes. */
+/* Lets the next launch begin as soon as every block has called this; it still has to wait for what this
+ * launch writes. */
 static __device__ __forceinline__ void griddepcontrol_launch_dependents(void) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 
-/* Waits until the launch before has ended, and what it wrote can be read. */
+/* Waits until the launch before has ended and its writes are visible. */
 static __device__ __forceinline__ void griddepcontrol_wait(void) {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");

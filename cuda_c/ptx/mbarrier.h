@@ -1,9 +1,9 @@
 /* mbarrier: a barrier in shared memory that counts arrivals of threads and bytes of copies (compute
  * capability 9.0), as functions named after the instructions.
  *
- * A phase of an mbarrier ends when as many threads have arrived as mbarrier_init() said and when all bytes
- * that were announced have been written. The phases are told apart by their parity: 0, 1, 0, 1, ... A thread
- * that waits names the parity of the phase whose end it waits for. PTX ISA, section "mbarrier". */
+ * A phase of an mbarrier ends when the number of threads given to mbarrier_init() has arrived and all
+ * announced bytes have been written. Phases differ by their parity: 0, 1, 0, 1, ... A thread names the parity
+ * of the phase whose end it waits for. PTX ISA, section "mbarrier". */
 #pragma once
 
 #include "ptx/cluster.h"
@@ -30,9 +30,9 @@ static __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/* Arrives at the same barrier of the cluster's block `rank`, which may be this one. The arrival says that
- * this thread has finished reading. Releasing writes to the cluster as well (.release.cluster) would take a
- * fence that waits for all of the GPU, half as long as a step of the main loop. */
+/* Arrives at the same barrier of the cluster's block `rank`, which may be this one. The arrival tells that
+ * this thread has finished reading. Releasing its writes to the cluster too (.release.cluster) needs a fence
+ * that waits for all of the GPU, half as long as a step of the main loop. */
 static __device__ __forceinline__ void mbarrier_arrive_cluster(uint32_t barrier, uint32_t rank) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(mapa(barrier, rank)) : "memory");
 }

@@ -1,6 +1,6 @@
-/* ldmatrix and mma.sync: the tensor cores of compute capability 8.0 and up, as functions named after the
- * instructions, for both machines. All lanes of a warp execute them together; their results are there for the
- * next instruction, as any other's.
+/* ldmatrix and mma.sync: the tensor cores of compute capability 8.0 and up, for both machines. The functions
+ * are named after the instructions. All lanes of a warp execute them together; the next instruction can use
+ * their results.
  *
  * PTX ISA, sections "ldmatrix", "mma" and "cvt". */
 #pragma once
@@ -25,7 +25,7 @@ static __device__ __forceinline__ void ldmatrix_x4(uint32_t *to, const void *row
 }
 
 /* The float in `bits`, rounded to tf32: to the nearest of 11 significant bits, ties away from zero, the only
- * way to the nearest that compute capability 8.0 has. mma itself would cut the bits off. */
+ * rounding to nearest of compute capability 8.0. mma itself would truncate. */
 static __device__ __forceinline__ uint32_t cvt_rna_tf32(uint32_t bits) {
 #if __CUDA_ARCH__ >= 800
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(__uint_as_float(bits)));
@@ -57,8 +57,8 @@ static __device__ __forceinline__ void mma_m16n8k16(float *sum, const uint32_t *
 #endif
 }
 
-/* The same for 8 k of tf32: each float of a and b stands where mma_m16n8k16 has two neighbouring k, so a
- * lane's k are t in the first registers and t + 4 in the others. The lower 13 bits of a factor do not count.
+/* The same for 8 k of tf32: a float of a or b takes the place of two neighbouring k of mma_m16n8k16, so a
+ * lane's k are t in the first registers and t + 4 in the others. The lower 13 bits of a factor are ignored.
  */
 static __device__ __forceinline__ void mma_m16n8k8_tf32(float *sum, const uint32_t *a, const uint32_t *b) {
 #if __CUDA_ARCH__ >= 800

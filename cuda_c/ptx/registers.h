@@ -1,19 +1,19 @@
-/* How a kernel controls its registers: which values a warp has once, and how warpgroups share the registers
- * of a multiprocessor. */
+/* How a kernel controls its registers: which values a warp keeps once, and how warpgroups share a
+ * multiprocessor's registers. */
 #pragma once
 
 #include "sim/portable.h"
 
 #ifdef __CUDACC__
 
-/* A value that is the same in all lanes of the warp, and known to be: the compiler may keep it, and what is
- * computed of it, in the registers that a warp has once, and compute it once. All 32 lanes together. */
+/* Tells the compiler that a value is the same in all lanes of the warp. It may then compute the value, and
+ * what depends on it, once, in the warp's uniform registers. All 32 lanes call it together. */
 static __device__ __forceinline__ uint32_t uniform(uint32_t value) {
     return __shfl_sync(0xffffffff, value, 0);
 }
 
 /* Keeps the compiler from moving an ordinary use of the registers across this point: the compiler knows where
- * a wgmma is issued, and not that its sums change until the kernel has waited for it. */
+ * a wgmma is issued, but not that its sums change until the kernel has waited for it. */
 static __device__ __forceinline__ void hold_registers(float *v, int count) {
 #pragma unroll
     for (int i = 0; i < count; i++)

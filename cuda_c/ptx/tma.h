@@ -1,6 +1,6 @@
 /* TMA, the Tensor Memory Accelerator (compute capability 9.0): one thread asks for the copy of a whole box of
  * a matrix from global into shared memory. The copy then runs by itself and counts its bytes in an mbarrier,
- * where those who read the box wait for it: mbarrier_wait(). The functions are named after the instructions.
+ * where the readers of the box wait: mbarrier_wait(). The functions are named after the instructions.
  *
  * PTX ISA, section "cp.async.bulk.tensor"; CUDA driver API, section "Tensor Map Object Management". */
 #pragma once
@@ -15,8 +15,8 @@ static __device__ __forceinline__ void prefetch_tensormap(const CUtensorMap *map
     asm volatile("prefetch.tensormap [%0];" ::"l"(map) : "memory");
 }
 
-/* Copies `bytes` that follow each other, a multiple of 16, into shared memory, without a tensor map; both
- * places are multiples of 16 as well. The bytes count in `barrier`. */
+/* Copies `bytes` contiguous bytes, a multiple of 16, into shared memory, without a tensor map; both addresses
+ * are multiples of 16 as well. The bytes count in `barrier`. */
 static __device__ __forceinline__ void cp_async_bulk(uint32_t to, const void *from, uint32_t bytes,
                                                      uint32_t barrier) {
     asm volatile(
@@ -45,8 +45,8 @@ static __device__ __forceinline__ void cp_async_bulk_tensor_multicast(uint32_t t
                  : "memory");
 }
 
-/* The same two of a matrix that is described in five dimensions: along a row, three inside a block of rows,
- * and the blocks, of which the box begins with `block`. */
+/* The same two for a matrix described in five dimensions: along a row, three inside a block of rows, and the
+ * blocks. The box begins with block `block`. */
 static __device__ __forceinline__ void cp_async_bulk_tensor_blocks(uint32_t to, const CUtensorMap *map,
                                                                    int column, int block, uint32_t barrier) {
     asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes "
@@ -77,7 +77,7 @@ typedef CUresult (*tensor_map_encoder)(CUtensorMap *, CUtensorMapDataType, cuuin
                                        const cuuint32_t *, CUtensorMapInterleave, CUtensorMapSwizzle,
                                        CUtensorMapL2promotion, CUtensorMapFloatOOBfill);
 
-/* The driver's cuTensorMapEncodeTiled, asked for at run time: the library then loads without a driver. */
+/* Finds the driver's cuTensorMapEncodeTiled at run time, so that the library loads without a driver. */
 static inline tensor_map_encoder find_tensor_map_encoder(void) {
 #ifndef __CUDACC__
     return cuTensorMapEncodeTiled; /* the simulator's own */
@@ -91,10 +91,10 @@ static inline tensor_map_encoder find_tensor_map_encoder(void) {
 #endif
 }
 
-/* Describes a tensor to TMA: `rank` sizes, the first of elements that follow each other in memory, the
- * strides of the others in bytes, and the box that one copy moves. The first side of a box is 128 bytes,
- * which TMA writes swizzled by 128 bytes; what a box has outside the tensor is zero. False: TMA cannot
- * address it. */
+/* Describes a tensor to TMA: `rank` sizes, the first along contiguous elements; the strides of the
+ * others in bytes; and the box that one copy moves. The first side of a box is 128 bytes, which TMA
+ * writes swizzled by 128 bytes; a box is zero outside the tensor. Returns false if TMA cannot address
+ * it. */
 static inline bool encode_tensor_map(CUtensorMap *map, CUtensorMapDataType type, const void *tensor, int rank,
                                      const cuuint64_t *sizes, const cuuint64_t *strides,
                                      const cuuint32_t *box) {

@@ -43,13 +43,13 @@ static __device__ __forceinline__ uint64_t wgmma_descriptor(uint32_t address) {
     return (address & 0x3ffff) >> 4 | (uint64_t)1 << 16 | distance << 32 | swizzle_128_bytes << 62;
 }
 
-/* The descriptor of the same rows, `bytes` (a multiple of 16) further along k. Only its lower half changes,
- * so the upper one stays the constant that it is. */
+/* The descriptor of the same rows, `bytes` (a multiple of 16) further along k. Only its lower half changes;
+ * the upper one stays constant. */
 static __device__ __forceinline__ uint64_t descriptor_plus(uint64_t descriptor, int bytes) {
     return (descriptor & 0xffffffff00000000) | ((uint32_t)descriptor + bytes / 16);
 }
 
-/* sum (+)= x w^T, asynchronously. Of the 64 x N results a thread has those of two rows, 8 apart, and of two
+/* sum (+)= x w^T, asynchronously. A thread has results of two of the 64 rows, 8 apart, and of two
  * neighbouring columns in every eight: sum[i] belongs to row warp * 16 + lane / 4 + i / 2 % 2 * 8 and to
  * column i / 4 * 8 + lane % 4 * 2 + i % 2. With `accumulate` 0, sum is overwritten. */
 

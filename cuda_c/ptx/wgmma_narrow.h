@@ -1,4 +1,4 @@
-/* wgmma for tiles of w^T with 64 and with 96 columns; ptx/wgmma.h has that for 128 and says how the sums lie.
+/* wgmma for tiles of w^T with 64 and with 96 columns; ptx/wgmma.h has 128 and explains the order of the sums.
  */
 #pragma once
 

@@ -79,7 +79,7 @@ static fgn_status check_tensors(const void *y, int64_t y_bytes, int count, const
     return status;
 }
 
-/* A tensor of NULL stands for v after FGN_VALUES. */
+/* After FGN_VALUES a tensor of NULL means v. */
 static fgn_status check_operands_after(const fgn_rows *rows) {
     fgn_status status = FGN_OK;
     for (int i = 0; i < rows->after_count && status == FGN_OK; i++)

@@ -1,16 +1,16 @@
-/* What a function of a row has to know of it: the largest value and a sum, and what it makes of them.
+/* What a function has to know of a row, the largest value and a sum, and what it computes from them.
  *
- * Two threads that know this of different values know it of all of them together, in two operations or, with
- * exponentials, four: combined(). So a row may be divided among threads in any way. */
+ * combined() merges what two threads know of different values, in two operations or, with exponentials, four.
+ * So a row may be divided among threads in any way. */
 #pragma once
 
 #include "norm/operators_called.h"
 #include "rows/rows.h"
 #include "shared/moments.h"
 
-/* The largest value, or for a minimum the smallest, and a sum: of the values, of their squares, or of
- * exp(value - largest). LayerNorm's are two sums: of the values first, then of the differences from the mean
- * (`most`) and of their squares. */
+/* The largest value (for a minimum the smallest), and a sum of the values, of their squares, or of exp(value
+ * - largest). LayerNorm has two sums: first of the values, then of the differences from the mean (`most`) and
+ * of their squares. */
 struct known {
     float most;
     float sum;
@@ -35,17 +35,17 @@ static __forceinline__ __device__ struct known of_nothing(fgn_row_function funct
     return known;
 }
 
-/* What exponentials are taken relative to: the largest value, or 0 where that is no number to subtract. */
+/* The pivot of exponentials: the largest value, or 0 if that cannot be subtracted. */
 static __forceinline__ __device__ float pivot_of(float most) {
     return fabsf(most) < INFINITY ? most : 0.0f;
 }
 
-/* The larger of two values, or for a minimum the smaller; NaN where one of them is. */
+/* The larger of two values, or for a minimum the smaller; NaN if one of them is. */
 static __forceinline__ __device__ float further(fgn_row_function function, float a, float b) {
     return function == FGN_ROW_MIN ? minimum(a, b) : maximum(a, b);
 }
 
-/* A sum of exponentials relative to another pivot. An empty sum stays empty, however far the pivots are. */
+/* Moves a sum of exponentials to another pivot. An empty sum stays empty, whatever the pivots are. */
 static __forceinline__ __device__ float moved(float sum, float from, float to) {
     return sum == 0.0f ? 0.0f : sum * fast_exp(from - to);
 }
@@ -63,7 +63,7 @@ static __forceinline__ __device__ struct known combined(fgn_row_function functio
     return both;
 }
 
-/* What a thread's values of a slot say. */
+/* What a thread's values of a slot contribute. */
 static __forceinline__ __device__ struct known known_of_slot(fgn_row_function function, const float *value,
                                                              const struct channels *channels) {
     struct known known = of_nothing(function);
@@ -90,7 +90,7 @@ static __forceinline__ __device__ struct known known_of_slot(fgn_row_function fu
     return known;
 }
 
-/* Where registers hold a row, its largest value is found before there are exponentials: half as many. */
+/* If registers hold a row, its largest value is found before the exponentials, which halves their number. */
 static __forceinline__ __device__ struct known largest_of_slot(const float *value,
                                                                const struct channels *channels) {
     struct known known = of_nothing(FGN_ROW_MAX);
@@ -101,7 +101,7 @@ static __forceinline__ __device__ struct known largest_of_slot(const float *valu
     return known;
 }
 
-/* The sum of exp(value - largest), which softmax has in place of the values from then on. */
+/* Adds exp(value - largest), which replaces softmax's values from then on. */
 static __forceinline__ __device__ struct known
 exponentials_of_slot(fgn_row_function function, float *value, const struct channels *channels, float pivot) {
     struct known known = {-INFINITY, 0.0f};
@@ -114,7 +114,7 @@ exponentials_of_slot(fgn_row_function function, float *value, const struct chann
     return known;
 }
 
-/* Sums of differences from the mean, whose own mean is what rounding left out of it (shared/moments.h). */
+/* Sums of differences from the mean; their own mean is its rounding error (shared/moments.h). */
 static __forceinline__ __device__ struct known
 differences_of_slot(const float *value, const struct channels *channels, float mean) {
     struct known known = {0.0f, 0.0f};
@@ -127,8 +127,8 @@ differences_of_slot(const float *value, const struct channels *channels, float m
     return known;
 }
 
-/* What the whole team knows, in every thread of it. The whole block calls it together; `shared` has room for
- * each warp, and may be read by others until all of them are here. */
+/* Gives every thread what the whole team knows. The whole block calls it together; `shared` has room for each
+ * warp, and others may read it until all threads have called this. */
 static __forceinline__ __device__ struct known known_of_team(fgn_row_function function, struct known known,
                                                              int team, int thread, struct known *shared) {
 #pragma unroll 1
@@ -166,7 +166,7 @@ static __forceinline__ __device__ float result_of(fgn_row_function function, str
     return known.most;
 }
 
-/* What the values of a row become. are_exponentials: softmax's are exp(value - largest) already. A row whose
+/* Computes a row's results. are_exponentials: softmax's values are exp(value - largest) already. A row whose
  * largest value is infinite has no softmax, as in torch. */
 static __forceinline__ __device__ void give_values(fgn_row_function function, float *value, int count,
                                                    struct known known, struct moments moments,
@@ -203,7 +203,7 @@ static __forceinline__ __device__ void apply_to_slot(const fgn_pointwise *step, 
     apply_called(step, value, operand);
 }
 
-/* A list of operators, applied to the values of `slots` slots. */
+/* Applies a list of operators to the values of `slots` slots. */
 static __forceinline__ __device__ void apply_to_slots(const struct operators *list, float *value,
                                                       const struct gradient_row *place, int slots) {
 #pragma unroll 1

@@ -1,27 +1,27 @@
-/* A function of a row as one launch: softmax, RMSNorm, LayerNorm, and what makes one value of a row.
+/* A function of a row as one launch: softmax, RMSNorm, LayerNorm, and reductions to one value per row.
  *
  * Idea: such a function needs a whole row before it can give its first value, so it cannot be in the epilogue
- * of a product, whose blocks have tiles of a few columns. What it needs to know of a row is little, though:
- * the largest value and a sum. A thread has both of its own values, and adds further values to them without
- * reading the old ones again: where a larger value comes, the sum of exponentials is multiplied by exp(old
- * largest - new largest), the online softmax of Milakov and Gimelshein, "Online normalizer calculation for
- * softmax" (2018). A team of threads then combines what its threads know, by shuffles and shared memory. The
- * operators before and after are applied to values in registers, as in norm/operators_alone.cu.
+ * of a product, whose blocks have tiles of a few columns. But it needs to know only two numbers of a row: the
+ * largest value and a sum. A thread keeps both for its own values, and adds further values without reading
+ * the old ones again: for a larger value, it multiplies the sum of exponentials by exp(old largest - new
+ * largest), the online softmax of Milakov and Gimelshein, "Online normalizer calculation for softmax" (2018).
+ * Then a team combines its threads' numbers by shuffles and shared memory. The operators before and after are
+ * applied to values in registers, as in norm/operators_alone.cu.
  *
- * LayerNorm needs the mean before it can add up the differences from it, so its team talks twice. Where the
- * sum before it is wanted as well, as in a transformer's residual stream, u = before(v) is written on the
- * way.
+ * LayerNorm needs the mean before it can add up the differences from it, so its team combines twice. If
+ * the sum before it is wanted too, as in a transformer's residual stream, the kernel also writes u =
+ * before(v).
  *
- * Bytes: v read once and, by softmax and the norms, y written once: 8 for each element, 4 in a 16-bit type.
- * Rows of more than LONG_SLOTS segments are read twice for these, the second time from a cache. Operations:
+ * Bytes: v read once and, for softmax and the norms, y written once: 8 for each element, 4 in a 16-bit type.
+ * These functions read rows of more than LONG_SLOTS segments twice, the second time from a cache. Operations:
  * about 4 for each element, and an exponential or two.
  *
- * Limit: memory; with exponentials the issue of instructions. */
+ * Limit: memory; with exponentials, instruction issue. */
 #include "ptx/griddepcontrol.h"
 #include "rows/known.h"
 #include "sim/launchers.h"
 
-/* The slots of a thread that has a part of a long row. */
+/* The slots of a thread in a long row. */
 #define LONG_SLOTS 4
 
 /* As many blocks as a large GPU holds at once. */
@@ -35,13 +35,13 @@ struct rows_args {
 
 /* ---- The kernels ---- */
 
-/* The thread's places in some parts of a window, one for each slot: a part is what a team has in one slot.
- * There are no channels in a row or a part beyond the last one. */
+/* The thread's places in some parts of a window, one for each slot: a part is a team's share in one slot.
+ * Rows and parts beyond the last one have no channels. */
 struct places {
     struct gradient_row slot[LONG_SLOTS];
 };
 
-/* `slots`, `width` and `type` are constants wherever this is called, here and below. */
+/* Callers pass constants for `slots`, `width` and `type`, here and below. */
 static __forceinline__ __device__ struct places places_in_window(const struct rows_args *args, int64_t row,
                                                                  int window, int part, int slots, int width,
                                                                  fgn_type type) {
@@ -78,7 +78,7 @@ static __forceinline__ __device__ void load_slots(struct words *words, const str
         load_words(&words[i], args->rows.v, places->slot[i].row_start, &places->slot[i].channels, type);
 }
 
-/* u = before(v) of what was loaded. */
+/* Computes u = before(v) from loaded values. */
 static __forceinline__ __device__ void values_of_slots(float *value, const struct words *words,
                                                        const struct rows_args *args,
                                                        const struct places *places, int slots,
@@ -89,8 +89,8 @@ static __forceinline__ __device__ void values_of_slots(float *value, const struc
     apply_to_slots(&args->rows.before, value, places->slot, slots);
 }
 
-/* Adds to what the thread knows of a row. Slots are told apart from each other first: their exponentials do
- * not wait for each other. */
+/* Adds to what the thread knows of a row. Each slot is first computed alone, so that exponentials do not wait
+ * for each other. */
 static __forceinline__ __device__ struct known known_with_slots(struct known known, const float *value,
                                                                 const struct rows_args *args,
                                                                 const struct places *places, int slots) {
@@ -112,7 +112,7 @@ static __forceinline__ __device__ struct known known_with_slots(struct known kno
     return known;
 }
 
-/* Writes a window's one value, which all threads of its team have. */
+/* Writes a window's one value, which all threads of its team know. */
 static __forceinline__ __device__ void store_result(const struct rows_args *args, float result, int64_t row,
                                                     int window, fgn_type type) {
     const struct rows *rows = &args->rows;
@@ -147,7 +147,7 @@ static __forceinline__ __device__ void store_between(const float *value, const s
                      &places->slot[i].channels, type);
 }
 
-/* Of a row that the team's registers hold. */
+/* For a row that the team's registers hold. */
 static __forceinline__ __device__ struct moments moments_of_row(const float *value, float mean,
                                                                 const struct rows_args *args,
                                                                 const struct places *places, int slots,
@@ -162,7 +162,7 @@ static __forceinline__ __device__ struct moments moments_of_row(const float *val
     return moments_of(mean, total, 1.0f / args->rows.window, args->rows.eps);
 }
 
-/* The same, of a row that the team's registers hold and whose largest value is known. */
+/* The same, for a row in the team's registers whose largest value is known. */
 static __forceinline__ __device__ struct known known_with_exponentials(struct known largest, float *value,
                                                                        const struct rows_args *args,
                                                                        const struct places *places, int slots,
@@ -204,7 +204,7 @@ static __forceinline__ __device__ void function_of_rows(const struct rows_args *
             places = places_in_window(args, row, window, part, slots, width, type);
             load_slots(next, args, &places, slots, type);
         }
-        /* the next row is on its way while the team talks */
+        /* the next row is loaded while the team combines */
         struct places of_next = places_in_window(args, row + step, window, 0, slots, width, type);
         load_slots(next, args, &of_next, slots, type);
         bool is_held = sums_exponentials(function) && parts <= slots;
@@ -286,7 +286,7 @@ EARLY_LAUNCHER(long_rows_bfloat16_kernel, struct rows_args)
 
 /* ---- The host ---- */
 
-/* How a launch divides the rows. A thread of a long row has several slots of VALUES values. */
+/* How a launch divides the rows. In a long row a thread has several slots of VALUES values. */
 struct rows_launch {
     dim3 grid;
     dim3 block;
@@ -294,11 +294,11 @@ struct rows_launch {
     bool is_long;
 };
 
-/* From so many values on, threads have several slots where a window fills them: what is done once for a
- * thread is done for all of them, and more of memory is on its way at a time. */
+/* From this many values on, threads have several slots if a window fills them: a thread's fixed work serves
+ * all slots, and more loads are in flight. */
 #define FEWEST_VALUES_OF_LONG (1 << 20)
 
-/* A vector of a thread may not cross the end of a row, so rows that windows do not fill have vectors of one.
+/* A thread's vector may not cross the end of a row, so rows that windows do not fill have vectors of one.
  */
 static struct rows_launch launch_of_rows(const struct rows *rows) {
     bool aligned = is_aligned_16(rows->v) && is_aligned_16(rows->y) && is_aligned_16(rows->between) &&

@@ -1,7 +1,7 @@
 /* A function of a row: y = after(f(before(v))), where f is over the features of a row, or over each window of
  * them.
  *
- * Softmax, the norms and the values themselves give as many values as there are; a sum, a mean, a maximum, a
+ * Softmax, the norms and the values themselves give one value for each value; a sum, a mean, a maximum, a
  * minimum, a logsumexp and a length give one for each window. */
 #pragma once
 
@@ -31,7 +31,7 @@ static inline __host__ __device__ bool reduces(fgn_row_function function) {
     return function < FGN_SOFTMAX;
 }
 
-/* Whether a thread's vector has whole windows, of which each gives one value (small_windows.cu). */
+/* Whether a thread's vector has whole windows, each with one result (small_windows.cu). */
 static inline bool are_small_windows(const struct rows *rows) {
     return reduces(rows->function) && !rows->between && (rows->window == 2 || rows->window == 4) &&
            rows->features % VALUES == 0 && is_aligned_16(rows->v) && operands_are_aligned(&rows->before);
@@ -42,7 +42,7 @@ cudaError_t small_windows(const struct rows *rows, cudaStream_t stream);
 /* The operators alone (values.cu). */
 cudaError_t values_forward(const struct rows *rows, cudaStream_t stream);
 
-/* Whether a block's registers hold a window, as LayerNorm needs it. */
+/* Whether a block's registers hold a window, as LayerNorm needs. */
 bool fits_registers(const struct rows *rows);
 
 /* Launches it. It checks nothing, and returns the launch's error. */

@@ -1,7 +1,7 @@
-/* A function of windows of 2 or 4 features, such as pooling: one value of each.
+/* A function of windows of 2 or 4 features, such as pooling: one value for each window.
  *
- * Idea: a thread's vector of 8 values has whole windows, so it makes their results alone, in registers. A
- * team of a thread for each window (row_functions.cu) would have a quarter of a vector for each thread.
+ * Idea: a thread's vector of 8 values has whole windows, so it computes their results alone, in registers.
+ * With a team for each window (row_functions.cu), a thread would have only a quarter of a vector.
  *
  * Bytes: v read once, 4 for each element, 2 in a 16-bit type, and a half or a quarter of it written.
  * Operations: about 2 for each element and the chain's own.
@@ -15,7 +15,7 @@ struct small_windows_args {
     struct rows rows;
 };
 
-/* The results of a vector, as many as there are in front. `window` is a constant where this is called. */
+/* Computes the results of a vector and puts them in front. Callers pass a constant for `window`. */
 static __forceinline__ __device__ void results_of_vector(float *value, const struct rows *rows, int window) {
     struct channels all = {0, 1, VALUES, VALUES};
 #pragma unroll
@@ -30,7 +30,7 @@ static __forceinline__ __device__ void results_of_vector(float *value, const str
     }
 }
 
-/* `window` and `type` are constants wherever this is called. */
+/* Callers pass constants for `window` and `type`. */
 static __forceinline__ __device__ void pool(const struct rows *rows, int window, fgn_type type) {
     const int results = VALUES / window;
     int64_t vectors = rows->features / VALUES, count = rows->batch * vectors;
@@ -52,7 +52,7 @@ static __forceinline__ __device__ void pool(const struct rows *rows, int window,
     }
 }
 
-/* `type` is a constant wherever this is called. */
+/* Callers pass a constant for `type`. */
 static __forceinline__ __device__ void pool_by_window(const struct rows *rows, fgn_type type) {
     if (rows->window == 2)
         pool(rows, 2, type);

@@ -1,16 +1,16 @@
-/* Operators alone, of values that may be read again: y = after(before(v)), as x * gelu(x) or x * scale + x
- * is, or of a half of each row of v with the other half as its gate, a * gelu(b).
+/* Operators alone, which may read their input again: y = after(before(v)), such as x * gelu(x) or x * scale +
+ * x; or half of each row of v with the other half as its gate, a * gelu(b).
  *
- * Idea: as in norm/operators_alone.cu a value meets its operators in a register, and a thread keeps its
- * channels and goes down the rows, and has asked for the values of its next row before it works on this one.
- * Here a row of v may be longer than what is computed of it, so that half of a product's row is read where it
- * is, and an operator without a tensor reads v once more. What is read again comes from the L1 cache, where
- * the thread's own load has put it, and takes no registers until then.
+ * Idea: as in norm/operators_alone.cu, operators are applied in registers; a thread keeps its channels, goes
+ * down the rows, and loads the values of its next row before it works on this one. Here a row of v may be
+ * longer than its result, so that half of a product's row can be read in place, and an operator without a
+ * tensor reads v again. The second read comes from the L1 cache, where the thread's first load has put it,
+ * and takes no registers until then.
  *
  * Bytes: v read once, both halves where one is the gate, and y written once: 8 for each element, 4 in a
  * 16-bit type, and what other operators read. Operations: the operators' own.
  *
- * Limit: memory; with exponentials the issue of instructions. */
+ * Limit: memory; with exponentials, instruction issue. */
 #include "ptx/griddepcontrol.h"
 #include "rows/known.h"
 #include "sim/launchers.h"
@@ -20,7 +20,7 @@ struct values_args {
     struct division division;
 };
 
-/* value = step(value), with v again where the step has no tensor. */
+/* value = step(value), with v again if the step has no tensor. */
 static __forceinline__ __device__ void apply_after(const fgn_pointwise *step, float *value,
                                                    const struct rows *rows, int64_t row,
                                                    const struct gradient_row *place) {
@@ -32,7 +32,7 @@ static __forceinline__ __device__ void apply_after(const fgn_pointwise *step, fl
     apply_called(step, value, operand);
 }
 
-/* `type` is a constant wherever this is called. */
+/* Callers pass a constant for `type`. */
 static __forceinline__ __device__ void apply_to_values(const struct values_args *args, fgn_type type) {
     const struct rows *rows = &args->rows;
     const struct division *division = &args->division;

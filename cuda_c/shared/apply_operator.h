@@ -1,22 +1,22 @@
 /* One pointwise operator, applied to values that a thread holds in registers.
  *
- * The operators of most chains are code at the place where they are applied. What few chains have is code
- * apart, one copy for a kernel, behind the code that every call runs. A call that follows other kernels waits
- * for its instructions, which come from memory again, and waits less where they lie side by side: with every
- * operator in place the launch after a product was 320 KB of code and took 1 to 4 us more of a small call. */
+ * The operators of most chains are inlined. Rare operators are functions, one copy in a kernel, placed after
+ * the code that every call runs. A call that follows other kernels waits until its instructions come from
+ * memory again, and waits less if they are contiguous: with every operator inlined, the launch after a
+ * product was 320 KB of code and made a small call 1 to 4 us longer. */
 #pragma once
 
 #include "shared/pointwise.h"
 
-/* Values that a function takes and returns in registers: as many as keep the arithmetic busy while some wait
- * for their exponential. */
+/* How many values a function takes and returns in registers: enough to keep the arithmetic busy while some
+ * wait for their exponential. */
 #define FEW_VALUES 8
 
 struct few_values {
     float value[FEW_VALUES];
 };
 
-/* The first of `left` values; the last ones are there more than once where there are too few. */
+/* Takes the first of `left` values, and repeats the last one if there are too few. */
 static __forceinline__ __device__ struct few_values few_of(const float *value, int left) {
     struct few_values few;
 #pragma unroll
@@ -45,8 +45,8 @@ called_rare_operand(fgn_pointwise_kind kind, float a, struct few_values few, str
     return few;
 }
 
-/* Whether the operator is this one, in a way that the compiler makes no table of jumps of: where a table lies
- * and what it points to would have to come from memory first. */
+/* Whether the operator is this one, written so that the compiler makes no jump table: the table and its
+ * targets would have to come from memory first. */
 static __forceinline__ __device__ bool is_kind(const fgn_pointwise *step, fgn_pointwise_kind kind) {
     int of_step = (int)step->kind;
 #ifdef __CUDACC__
@@ -55,10 +55,10 @@ static __forceinline__ __device__ bool is_kind(const fgn_pointwise *step, fgn_po
     return of_step == (int)kind;
 }
 
-/* An operator with a channel vector, on `count` values, of which value[i] meets operand[place(i,
- * place_step)]. `count` is a constant where this is called, here and below: the values stay in registers, the
- * choice of the operator is made once for all of them, and while one waits for its exponential the others go
- * on. */
+/* Applies an operator with a channel vector to `count` values: value[i] meets operand[place(i,
+ * place_step)]. Callers pass a constant for `count`, here and below: the values stay in registers, the
+ * operator is chosen once for all of them, and the others go on while one waits for its
+ * exponential. */
 static __forceinline__ __device__ void apply_operand(const fgn_pointwise *step, float *value, int count,
                                                      const float *operand, place_function place,
                                                      int place_step) {
@@ -81,7 +81,7 @@ static __forceinline__ __device__ void apply_operand(const fgn_pointwise *step, 
     }
 }
 
-/* One of the operators of most chains, or nothing and false. */
+/* Applies one of the operators of most chains; otherwise does nothing and returns false. */
 static __forceinline__ __device__ bool apply_common_operator(const fgn_pointwise *step, float *value,
                                                              int count) {
     if (is_kind(step, FGN_HARDTANH) || is_kind(step, FGN_CLAMP))
@@ -105,7 +105,7 @@ static __forceinline__ __device__ bool apply_common_operator(const fgn_pointwise
     return true;
 }
 
-/* An operator without a channel vector. */
+/* Applies an operator without a channel vector. */
 static __forceinline__ __device__ void apply_constants(const fgn_pointwise *step, float *value, int count) {
     if (apply_common_operator(step, value, count))
         return;
@@ -119,8 +119,8 @@ static __forceinline__ __device__ void apply_constants(const fgn_pointwise *step
                 count - i);
 }
 
-/* An operator that is one instruction for a value, or nothing and false. The kernels of the norm have no
- * registers for their code, and call functions. */
+/* Applies an operator of one instruction per value; otherwise does nothing and returns false. The kernels of
+ * the norm lack the registers for other operators' code, and call functions. */
 static __forceinline__ __device__ bool apply_short_operator(const fgn_pointwise *step, float *value,
                                                             int count, const float *operand,
                                                             place_function place, int place_step) {
@@ -139,7 +139,7 @@ static __forceinline__ __device__ bool apply_short_operator(const fgn_pointwise 
     return true;
 }
 
-/* Any operator but those with a tensor: see add_tensor() and apply_called(). */
+/* Applies any operator except those with a tensor: see add_tensor() and apply_called(). */
 static __forceinline__ __device__ void apply_operator_with(const fgn_pointwise *step, float *value, int count,
                                                            const float *operand, place_function place,
                                                            int place_step) {

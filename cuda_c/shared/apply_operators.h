@@ -1,7 +1,7 @@
 /* A chain's list of pointwise operators, applied to values of y that a thread holds in registers.
  *
- * A value's place in y says which element of a channel vector, or of a tensor like y, the value meets. What
- * each operator computes is in shared/pointwise.h. */
+ * A value's place in y decides which element of a channel vector, or of a tensor like y, it meets.
+ * shared/pointwise.h defines the operators. */
 #pragma once
 
 #include "shared/apply_operator.h"
@@ -15,7 +15,7 @@ struct value_place {
     int64_t rows; /* rows of y: a value of a later row, which nobody stores, meets the last row's operands */
 };
 
-/* The element of the operator's tensor, (rows, channels) of y's type, that a value meets. */
+/* The element that a value meets in the operator's tensor, (rows, channels) of y's type. */
 static __forceinline__ __device__ float
 tensor_operand(const struct operators *list, const fgn_pointwise *step, int64_t row, int64_t channel) {
     return element_at(step->tensor, row * list->channels + channel, list->type);

@@ -1,18 +1,18 @@
-/* The checks and the errors that the files of the C API share; they are in checks.cu. */
+/* The checks and errors that the files of the C API share; checks.cu defines them. */
 #pragma once
 
 #include "shared/rung.h"
 
-/* Returns `status`, with the sentence as fgn_last_error(). */
+/* Returns `status`, and keeps the sentence for fgn_last_error(). */
 fgn_status fail(fgn_status status, const char *format, ...);
 
-/* FGN_LAUNCH_FAILED with the runtime's message, or FGN_OK where there was no error. */
+/* Returns FGN_LAUNCH_FAILED with the runtime's message, or FGN_OK if there was no error. */
 fgn_status status_of(cudaError_t error, const char *what);
 
-/* Sizes, groups, types and operators of a chain, whatever runs it; pointers are not looked at. */
+/* Checks a chain's sizes, groups, types and operators, whatever runs it, but not its pointers. */
 fgn_status check_chain(const fgn_chain *chain);
 
-/* The parts of check_chain() that others need as well. */
+/* Parts of check_chain() that others need too. */
 fgn_status check_sizes(long long batch, long long in_features, long long out_features);
 fgn_status check_groups(long long groups, long long channels);
 fgn_status check_types(fgn_type type, fgn_type vector_type);
@@ -21,14 +21,14 @@ fgn_status check_operators(const char *list, int count, const fgn_pointwise *ste
 /* The alignment in bytes of halves and partial sums, in `prepared` and in a workspace. */
 #define SCRATCH_ALIGNMENT 16
 
-/* A pointer that may not be NULL and is a multiple of `alignment`; a vector that may be NULL. */
+/* Check a pointer, which may not be NULL, for `alignment`; and a vector, which may be NULL. */
 fgn_status check_aligned(const char *name, const void *pointer, int alignment);
 fgn_status check_vector(const char *name, const void *vector, fgn_type type);
 
-/* Checks the pointers of a chain: the weight, what is prepared of it, the vectors and the tensors. */
+/* Checks a chain's pointers: the weight, what is prepared of it, the vectors and the tensors. */
 fgn_status check_parameters(const fgn_plan *plan, const fgn_chain *chain);
 
-/* The pointers of a list's operands. */
+/* Checks the pointers of a list's operands. */
 fgn_status check_operands(const char *list, int count, const fgn_pointwise *step, fgn_type vector_type,
                           fgn_type type);
 

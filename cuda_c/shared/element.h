@@ -1,4 +1,4 @@
-/* The 16-bit element types, as the bits that memory holds, for both machines. Arithmetic is in float. */
+/* The 16-bit element types as bits in memory, for both machines. Arithmetic is in float. */
 #pragma once
 
 #include "shared/rung.h"
@@ -75,7 +75,7 @@ static inline uint16_t e4m3_pair(float low, float high) {
 
 /* ---- Elements of any type ---- */
 
-/* One element of the type, as float. */
+/* Loads one element of the type as float. */
 static __forceinline__ __device__ float element_at(const void *matrix, int64_t at, fgn_type type) {
     if (type == FGN_FLOAT32)
         return ((const float *)matrix)[at];

@@ -1,9 +1,9 @@
-/* What the ends of tiles on tensor cores have in common: gemm_9_tensor_core.cu and hopper/.
+/* What the two epilogues on tensor cores share: gemm_9_tensor_core.cu and hopper/.
  *
  * Both epilogues take the same steps: undo the scaling of split factors, bias, operators, GroupNorm, scale
  * and shift, operators, stores. The arithmetic of each step is here, in apply_operators.h, pointwise.h and
- * fragment_norm.h, once for both. What tensor_core/epilogue.h and hopper/epilogue.h still have under like
- * names is where the numbers are, and that differs in every step:
+ * fragment_norm.h, once for both. Functions with like names in tensor_core/epilogue.h and hopper/epilogue.h
+ * know where the numbers are, which differs in every step:
  *
  *                   tensor_core                           hopper
  *     a lane has    two columns of every eight            two, four or eight neighbours, by tensor map
@@ -14,14 +14,14 @@
  *     stores        a lane's own pairs                    16 bytes, which lanes of a quad put together
  *     order         16 rows after the other               all rows up to the norm, then from there on
  *
- * A common epilogue would take each of these as a parameter, and no line of it would read as one kernel's. */
+ * A common epilogue would take each of these as a parameter, and would be hard to read. */
 #pragma once
 
 #include "shared/element.h"
 #include "shared/rung.h"
 
-/* A sum of products of halves (halves.h) in its own scale. The smaller factor first: their product may be too
- * small or too large for a float. */
+/* Undoes the scaling of a sum of products of halves (halves.h). It multiplies by the smaller factor first:
+ * the product of both may be too small or too large for a float. */
 static __forceinline__ __device__ float unscaled(float sum, float of_row, float of_column) {
     return sum * fminf(of_row, of_column) * fmaxf(of_row, of_column);
 }
@@ -31,8 +31,8 @@ static __forceinline__ __device__ uint32_t pair_of_type(float low, float high, f
     return type == FGN_FLOAT16 ? float16_pair(low, high) : bfloat16_pair(low, high);
 }
 
-/* The partial moments of a group whose parts are in the registers of several threads: of each part {its mean,
- * the sum of the squares of the differences from it}. */
+/* The partial moments of a group whose parts are in several threads' registers: for each part {its mean, the
+ * sum of the squared differences from it}. */
 struct partial_moments {
     const float2 *moments; /* of the first part; of the next ones `stride` further each */
     int stride;
@@ -46,11 +46,11 @@ static __forceinline__ __device__ float columns_of_part(const struct partial_mom
                                        : partial->group_size - (partial->count - 1) * partial->columns;
 }
 
-/* What makes normalised values of the differences from the mean of part `number`: {a factor, what is added
- * after it}. Sets of n_i values with means m_i and squares s_i combine as
+/* Returns {factor, addend}, which normalise the differences from the mean of part `number`. Sets of n_i
+ * values with means m_i and squares s_i combine as
  *     mean = sum of n_i m_i / n     squares = sum of (s_i + n_i (m_i - mean)^2)
  * (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances",
- * 1979), here relative to the first part's mean, so that nothing large is subtracted from anything large. */
+ * 1979), here relative to the first part's mean, so that no two large numbers are subtracted. */
 static __forceinline__ __device__ float2 from_part_to_group(const struct partial_moments *partial, int number,
                                                             float eps) {
     const float2 *moments = partial->moments;

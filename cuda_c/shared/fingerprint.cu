@@ -1,11 +1,11 @@
 /* The fingerprint of a matrix (fingerprint.h says what it is).
  *
- * Idea: a thread takes tiles of 32 words, eight 16-byte loads that it has under way at once; a warp's loads
- * are next to each other. The words of a tile meet the same keys in every thread, so those are constants in
- * the instructions. Blocks leave their sums in memory, and the block that finishes last adds them up.
+ * Idea: a thread takes tiles of 32 words, eight 16-byte loads in flight at once; a warp's loads are
+ * contiguous. The words of a tile have the same keys in every thread, so the keys are constants in the
+ * instructions. Blocks leave their sums in memory, and the block that finishes last adds them up.
  *
- * Bytes: 4 read for each word. Operations: for a pair of words four additions and two multiply-adds of 32
- * bits into 64, and about a hundred for a tile's keys and products: 6 instructions a word.
+ * Bytes: 4 read for each word. Operations: four additions and two multiply-adds of 32 bits into 64 for a pair
+ * of words, and about a hundred for a tile's keys and products: 6 instructions per word.
  *
  * Limit: memory bandwidth. */
 #include "shared/fingerprint.h"
@@ -30,8 +30,8 @@ struct fingerprint_args {
     int *cleared;
 };
 
-/* The number of `index` in a sequence of 64-bit numbers that look random (Steele, Lea and Flood, "Fast
- * splittable pseudorandom number generators", 2014). */
+/* Number `index` of a sequence of 64-bit numbers that look random (Steele, Lea and Flood, "Fast splittable
+ * pseudorandom number generators", 2014). */
 static __forceinline__ __device__ uint64_t random_number(uint64_t index) {
     uint64_t z = (index + 1) * 0x9e3779b97f4a7c15ull;
     z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
@@ -44,7 +44,7 @@ static __forceinline__ __device__ uint32_t word_key(int index) {
     return (uint32_t)(random_number(0x666770726e74ull + index) >> 32);
 }
 
-/* v mod 2^61 - 1, up to one 2^61 - 1 that may be left. */
+/* v mod 2^61 - 1, or that plus 2^61 - 1. */
 static __forceinline__ __device__ uint64_t reduced(unsigned __int128 v) {
     uint64_t once = (uint64_t)(v & PRIME) + (uint64_t)(v >> 61);
     return (once & PRIME) + (once >> 61);
@@ -62,7 +62,7 @@ static __forceinline__ __device__ struct fingerprint both(struct fingerprint a, 
     return sum;
 }
 
-/* Loads words, of which the last may be behind the matrix's end: these are zeros. */
+/* Loads words; those behind the matrix's end are zeros. */
 static __forceinline__ __device__ uint4 load_words(const struct fingerprint_args *args, int64_t first) {
     uint4 four = {0, 0, 0, 0};
     if (first < args->count)
@@ -89,13 +89,13 @@ static __forceinline__ __device__ uint64_t digest_of(const uint4 *four, int shif
     return digest;
 }
 
-/* A digest's part of the sum: its halves times the keys of its tile. */
+/* A digest's contribution to the sum: its halves times its tile's keys. */
 static __forceinline__ __device__ uint64_t part_of_sum(uint64_t digest, uint64_t keys) {
     uint64_t a = random_number(2 * keys) & PRIME, b = random_number(2 * keys + 1) & PRIME;
     return reduced((unsigned __int128)a * (uint32_t)digest + (unsigned __int128)b * (uint32_t)(digest >> 32));
 }
 
-/* The warp's sum, in every lane. */
+/* Gives every lane the warp's sum. */
 static __forceinline__ __device__ struct fingerprint sum_of_warp(struct fingerprint mine) {
     for (int distance = LANES / 2; distance > 0; distance /= 2) {
         struct fingerprint other;
@@ -106,7 +106,7 @@ static __forceinline__ __device__ struct fingerprint sum_of_warp(struct fingerpr
     return mine;
 }
 
-/* The block's sum, in the first thread. */
+/* Gives the first thread the block's sum. */
 static __forceinline__ __device__ struct fingerprint sum_of_block(struct fingerprint mine,
                                                                   struct fingerprint *of_warp) {
     mine = sum_of_warp(mine);
@@ -136,7 +136,7 @@ __global__ void __launch_bounds__(THREADS) fingerprint_kernel(struct fingerprint
     struct fingerprint mine = {{0, 0}};
     int64_t first = blockIdx.x * (int64_t)THREADS + threadIdx.x;
     for (int64_t tile = first; tile < args.tiles; tile += gridDim.x * (int64_t)THREADS) {
-        /* A warp's 32 tiles are interleaved: a lane has every 32nd uint4 of theirs. */
+        /* A warp's 32 tiles are interleaved: a lane has every 32nd uint4. */
         int64_t begin = tile / LANES * LANES * TILE_WORDS + threadIdx.x % LANES * 4;
         uint4 four[TILE_LOADS];
         if (args.is_aligned && begin + (TILE_LOADS - 1) * LANES * 4 + 4 <= args.count) {

@@ -1,4 +1,4 @@
-/* Moves four neighbouring floats in one 16-byte access, or one by one where their place does not allow it. */
+/* Moves four neighbouring floats in one 16-byte access, or one by one if they are not aligned. */
 #pragma once
 
 #include "sim/portable.h"

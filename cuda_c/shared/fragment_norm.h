@@ -1,27 +1,27 @@
 /* GroupNorm where a tensor core leaves its sums: in registers.
  *
- * A row of the tile lives in four neighbouring lanes (a quad), each with two of every eight columns, so the
- * statistics of a group are additions in registers and two shuffles. Where the columns are in an order that
- * gives a lane neighbours (hopper/tensor_maps.h), a small group lives in fewer lanes, and takes fewer
+ * A row of the tile lives in four neighbouring lanes (a quad), each with two of every eight columns, so
+ * the statistics of a group are additions in registers and two shuffles. If the columns are ordered so
+ * that a lane has neighbours (hopper/tensor_maps.h), a small group is in fewer lanes and needs fewer
  * shuffles.
  *
- * Mean and variance take two passes, relative to a pivot, the group's first value, so that nothing large is
- * subtracted from anything large. */
+ * Mean and variance take two passes, relative to a pivot, the group's first value, so that no two large
+ * numbers are subtracted. */
 #pragma once
 
 #include "sim/portable.h"
 #include "shared/team.h"
 
-/* A fragment is what a lane has of one group in one of its two rows: columns / 4 values, where `columns` are
- * the columns that the quad has at those places. Of the quad's lanes, `lanes` neighbours share a group. */
+/* A fragment is a lane's part of one group in one of its two rows: columns / 4 values, if the quad has
+ * `columns` columns there. `lanes` neighbouring lanes of the quad share a group. */
 #define MOST_FRAGMENTS 16
 
-/* Where in a thread's sums value `i` of a fragment is. */
+/* The index of value `i` of a fragment in a thread's sums. */
 static __device__ __forceinline__ int at_fragment(int fragment, int columns, int i) {
     return fragment / 2 * (columns / 2) + fragment % 2 * 2 + i / 2 * 4 + i % 2;
 }
 
-/* Sums over the lanes, of `count` values at once: a shuffle need not wait for the one before. */
+/* Sums `count` values over the lanes at once: a shuffle need not wait for the one before. */
 static __device__ __forceinline__ void lane_sums(float *v, int count, int lanes) {
 #pragma unroll
     for (int distance = 1; distance < lanes; distance *= 2)
@@ -30,7 +30,7 @@ static __device__ __forceinline__ void lane_sums(float *v, int count, int lanes)
             v[i] += __shfl_xor_sync(0xffffffffu, v[i], distance);
 }
 
-/* The mean of each group of `fragments` fragments, and the sum of the squares of the differences from it.
+/* Finds the mean of each group of `fragments` fragments, and the sum of the squared differences from it.
  * Leaves the differences in `sum`. All numbers are constants here. */
 static __device__ __forceinline__ void moments_of_fragments(float *sum, int fragments, int columns, int lanes,
                                                             float *mean, float *squares) {

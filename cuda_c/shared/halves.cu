@@ -1,8 +1,8 @@
-/* Makes the two float16 halves of float32 matrices (halves.h says why and what they hold).
+/* Makes the two float16 halves of float32 matrices, which halves.h explains.
  *
  * Idea: a block for each row, or a warp for a short one. Two matrices with rows of one length are split in
  * one launch, one below the other. One pass finds the row's largest magnitude and the mean of its exponents,
- * a second one scales and splits. In between the threads keep the row in registers, 32 values each; the rest
+ * a second one scales and splits. Between them each thread keeps 32 values of the row in registers; the rest
  * of a longer row is read again, from a cache.
  *
  * Bytes: 4 read and 4 written for each element.
@@ -38,7 +38,7 @@ static inline __device__ void look_at_float4(struct spread *spread, float4 four)
     look_at(spread, four.w);
 }
 
-/* The team's result, in every thread. */
+/* Gives every thread the team's result. */
 static inline __device__ struct spread spread_of_team(struct spread mine, struct spread *of_warp, int team) {
     for (int distance = LANES / 2; distance > 0; distance /= 2) {
         int largest = __shfl_xor_sync(0xffffffffu, mine.largest, distance);
@@ -184,7 +184,7 @@ static int team_of(int64_t columns) {
     return columns <= 4 * KEPT * LANES ? LANES : THREADS;
 }
 
-/* Most often nothing has to be made anew, and blocks that only look take time too: so many run at once.
+/* Usually nothing has to be made again, and blocks that only check take time too: so this many run at once.
  */
 #define MOST_BLOCKS_THAT_LOOK 1056
 
@@ -214,10 +214,10 @@ cudaError_t make_halves(const float *matrix, int64_t rows, const float *below, i
 
 /* ---- The plan ---- */
 
-/* A weight with fewer elements is split in each call: that takes less time than looking whether it has
- * changed, which takes two launches more. On an H200 those cost about 5 us, in which memory moves 4 bytes for
- * each of so many elements. The simulator's time is another matter; there the tests want small ones to be
- * kept too. */
+/* A weight with fewer elements is split in each call, which takes less time than checking for a change.
+ * The check takes two more launches, about 5 us on an H200; meanwhile memory moves 4 bytes for each of
+ * this many elements. On the simulator the limit is lower, because tests want small weights to be kept
+ * too. */
 #define FEWEST_KEPT (4LL << 20)
 #define FEWEST_KEPT_SIMULATED (3LL << 10)
 
@@ -278,8 +278,8 @@ static struct upkeep *upkeep_of(const fgn_chain *chain, void *prepared) {
     return (struct upkeep *)((unsigned char *)prepared + halves);
 }
 
-/* Frozen: makes the halves. Otherwise it notes that there are none yet; each call looks whether they are up
- * to date. */
+/* For a frozen chain it makes the halves. Otherwise it notes that there are none yet; each call checks
+ * whether they are up to date. */
 cudaError_t prepare_halves(const fgn_chain *chain, void *prepared, cudaStream_t stream) {
     if (!chain->frozen)
         return cudaMemsetAsync(upkeep_of(chain, prepared), 0, sizeof(struct upkeep), stream);

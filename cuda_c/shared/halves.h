@@ -7,9 +7,9 @@
  * (Ootomo and Yokota, "Recovering single precision accuracy from Tensor Cores while surpassing the FP32
  * theoretical peak performance", 2022.)
  *
- * What is left out of v is at most 2^-40 of its row's largest magnitude. A row whose largest value says
- * little about the others (1e30 beside ones: should the 1e30 meet a zero, the ones would be all there is) is
- * not held in this way, nor is a row with an infinity; `unheld` then tells the kernels to multiply in
+ * What is left out of v is at most 2^-40 of its row's largest magnitude. Halves cannot hold a row
+ * whose largest value is far above the others (1e30 beside ones: if the 1e30 meets a zero, only the
+ * ones count), nor a row with an infinity; `unheld` then tells the kernels to multiply in
  * float32. */
 #pragma once
 
@@ -32,22 +32,22 @@ static inline __host__ __device__ int64_t halves_pitch(int64_t columns) {
 
 unsigned long long halves_bytes(int64_t rows, int64_t columns);
 
-/* The halves in memory of halves_bytes(), 256-byte aligned. */
+/* Places the halves in memory of halves_bytes(), aligned to 256 bytes. */
 struct halves halves_at(void *memory, int64_t rows, int64_t columns);
 
-/* The halves of the rows that follow the first `rows`. */
+/* The halves of the rows after the first `rows`. */
 struct halves halves_below(struct halves halves, int64_t rows, int64_t columns);
 
-/* Makes the halves of a matrix, and of another one (NULL: none) whose rows follow. */
+/* Makes the halves of a matrix and of another one (NULL: none), whose rows follow. */
 cudaError_t make_halves(const float *matrix, int64_t rows, const float *below, int64_t rows_below,
                         int64_t columns, struct halves halves, cudaStream_t stream);
 
 /* ---- The factors of a chain, for rungs that split them ----
  *
- * x is split in each call. What becomes of the weight:
- * frozen its halves are kept, and the caller promises that the weight does not change; large its halves are
- *   kept, and each call takes the weight's fingerprint (fingerprint.h): the weight
- *               is read once more, and its halves are made anew where it has changed;
+ * x is split in each call. The weight is one of these:
+ *   frozen      its halves are kept, and the caller promises that the weight does not change;
+ *   large       its halves are kept, and each call takes the weight's fingerprint (fingerprint.h): it reads
+ *               the weight again, and makes the halves again if it has changed;
  *   small       it is split in each call, together with x.
  * What is kept is in chain->prepared. */
 struct factor_halves {
@@ -58,15 +58,15 @@ struct factor_halves {
 /* The launches that make the halves, first in the plan, and the memory that they are in. */
 void plan_halves(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan);
 
-/* How many launches of the plan these are. */
+/* The number of these launches in the plan. */
 int halves_launches(const fgn_plan *plan);
 
-/* A launch's product of halves: it reads both halves of both factors and what undoes their scaling. */
+/* Describes a launch's product of halves: it reads both halves of both factors and their unscaling. */
 void add_product_of_halves(fgn_launch *launch, const fgn_chain *chain);
 
 struct factor_halves factor_halves_at(const fgn_plan *plan, const fgn_chain *chain, void *workspace);
 cudaError_t make_factor_halves(const fgn_plan *plan, const fgn_chain *chain, const float *x,
                                struct factor_halves factors, cudaStream_t stream);
 
-/* A rung's prepare(), for what is kept of the weight. */
+/* A rung's prepare(), for the kept halves of the weight. */
 cudaError_t prepare_halves(const fgn_chain *chain, void *prepared, cudaStream_t stream);

@@ -2,9 +2,9 @@
  *
  * First pass: the mean, as the group's first value (the pivot) plus the mean difference from it, so that a
  * constant group has exactly that constant as its mean. Second pass: the differences from the mean and their
- * squares. The mean of the differences is what rounding left out of the first pass (`mean_rest`); the mean of
- * the squares, less mean_rest^2, is the variance. Nothing large is subtracted from anything large, as
- * E[x^2] - E[x]^2 would: data with mean 1e4 and deviation 1 comes out right.
+ * squares. The mean of the differences is the rounding error of the first pass (`mean_rest`); the mean of the
+ * squares, less mean_rest^2, is the variance. Unlike E[x^2] - E[x]^2, this does not subtract large numbers
+ * from each other: data with mean 1e4 and deviation 1 comes out right.
  * Chan, Golub & LeVeque, "Algorithms for computing the sample variance" (1983), the corrected two-pass. */
 #pragma once
 

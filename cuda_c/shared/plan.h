@@ -1,8 +1,8 @@
-/* How a rung fills its plan: what each launch is, computes and moves. Arithmetic only.
+/* How a rung fills its plan: what each launch is, computes and moves. This is arithmetic only.
  *
- * Bytes are counted once, however often a kernel asks for them. The products' inputs and the vectors of
- * parameters come from memory; bytes that an earlier launch has read or written are counted in bytes_kept
- * too. */
+ * A byte counts once, however often a kernel asks for it. The products' inputs and the parameter
+ * vectors come from memory; bytes that an earlier launch has read or written also count in
+ * bytes_kept. */
 #pragma once
 
 #include "shared/rung.h"
@@ -25,12 +25,12 @@ static inline int64_t most_shared_bytes(const fgn_device *device) {
     return device->major > 8 ? 99 << 10 : 64 << 10;
 }
 
-/* Of one vector of parameters. */
+/* The bytes of one parameter vector. */
 static inline int64_t vector_bytes(const fgn_chain *chain) {
     return element_bytes(chain->vector_type) * chain->out_features;
 }
 
-/* ---- What a model of time asks of a chain ---- */
+/* ---- What a model of time asks about a chain ---- */
 
 /* Whether an operator computes an exponential or a root, which takes longer than all others. */
 static inline bool has_exponential(fgn_pointwise_kind kind) {
@@ -56,7 +56,7 @@ static inline bool has_exponential(fgn_pointwise_kind kind) {
     }
 }
 
-/* Of all operators of a chain. */
+/* The number of such operators in a chain. */
 static inline int exponentials_of(const fgn_chain *chain) {
     int exponentials = 0;
     for (int i = 0; i < chain->before_count; i++)
@@ -68,7 +68,7 @@ static inline int exponentials_of(const fgn_chain *chain) {
 
 /* ---- The launches of a plan ---- */
 
-/* One more launch, of blocks and threads in a row. */
+/* Adds a launch, of blocks and threads in a row. */
 static inline fgn_launch *add_launch(fgn_plan *plan, const char *kernel, int64_t blocks, int threads) {
     fgn_launch *launch = &plan->launch[plan->launch_count++];
     memset(launch, 0, sizeof *launch);
@@ -91,7 +91,7 @@ static inline dim3 block_of(const fgn_launch *launch) {
     return block;
 }
 
-/* The launch cuts the product into tiles of so many outputs and steps of `step_k` along k. */
+/* The launch divides the product into tiles of this many outputs and steps of `step_k` along k. */
 static inline void set_tile(fgn_launch *launch, int64_t rows, int64_t columns, int64_t in_features,
                             int64_t step_k) {
     launch->tile_rows = (int)rows;
@@ -101,7 +101,7 @@ static inline void set_tile(fgn_launch *launch, int64_t rows, int64_t columns, i
     launch->tiles = (int64_t)launch->grid[0] * launch->grid[1] * launch->grid[2];
 }
 
-/* The launch keeps `stages` steps of the tile in shared memory, and each thread has outputs of its own. */
+/* The launch keeps `stages` steps of the tile in shared memory, and each thread has its own outputs. */
 static inline void set_stages(fgn_launch *launch, int stages, int thread_rows, int thread_columns) {
     launch->stages = stages;
     launch->thread_rows = thread_rows;
@@ -110,7 +110,7 @@ static inline void set_stages(fgn_launch *launch, int stages, int thread_rows, i
 
 /* ---- What a launch computes, and reads for it ---- */
 
-/* Of which `kept` bytes an earlier launch has read or written. */
+/* An earlier launch has read or written `kept` of these bytes. */
 static inline void add_read(fgn_launch *launch, int64_t bytes, int64_t kept) {
     launch->bytes_read += bytes;
     launch->bytes_kept += kept;
@@ -179,8 +179,8 @@ static inline void add_y(fgn_launch *launch, const fgn_chain *chain) {
 
 #define MOST_DEVICES 64
 
-/* Allows a kernel all the dynamic shared memory of a block: more than 48 KiB have to be allowed, once for
- * each kernel and device. `allowed`: the devices for which this kernel has been allowed it. */
+/* Allows a kernel all the dynamic shared memory of a block, which more than 48 KiB need once for each kernel
+ * and device. `allowed`: the devices on which this kernel has that permission. */
 static inline cudaError_t allow_shared_memory(const void *kernel, const fgn_device *device,
                                               bool allowed[MOST_DEVICES]) {
 #ifndef __CUDACC__

@@ -1,14 +1,14 @@
 /* The pointwise operators, defined once for every rung and both machines.
  *
- * Each follows torch's CUDA kernels where floats are awkward: NaN passes through, infinities go where torch
- * sends them. An operator is a function of the value v and the constants a and b here, a case below it, and
- * its slope in shared/pointwise_slopes.h; its name is in fgn.h and in fgn/operators.py.
+ * Each follows torch's CUDA kernels for special floats: NaN passes through, infinities give what torch gives.
+ * An operator is a function of the value v and the constants a and b here, a case below it, and its slope in
+ * shared/pointwise_slopes.h; its name is in fgn.h and in fgn/operators.py.
  *
- * The kernels are bound by how many instructions an operator has, so the activations of most models take the
- * hardware's exponential and reciprocal. With u = 2^-24, exp(v) as 2^(v log2(e)) errs by u |v| of itself, for
- * the product is rounded, and by 4 u for the hardware. In mish and silu that is u v^2 exp(v), for negative v,
- * which is below u |v| / 2: as near as torch's beside v. Beside the result, which is much smaller than v, it
- * is u |v| still: up to 20 units in the last place at v = -20. */
+ * The number of an operator's instructions bounds the kernels, so the activations of most models use the
+ * hardware's exponential and reciprocal. With u = 2^-24, exp(v) as 2^(v log2(e)) has a relative error of u
+ * |v|, from rounding the product, plus 4 u from the hardware. In mish and silu, for negative v, that is u v^2
+ * exp(v), below u |v| / 2: relative to v as accurate as torch. Relative to the result, which is much smaller
+ * than v, it is still u |v|: up to 20 units in the last place at v = -20. */
 #pragma once
 
 #include "shared/element.h"
@@ -17,7 +17,7 @@
 
 /* ---- One value ---- */
 
-/* min(max(v, low), high), but NaN stays NaN: fminf and fmaxf would drop it. */
+/* min(max(v, low), high), but NaN stays NaN; fminf and fmaxf would drop it. */
 static inline __device__ float hardtanh(float v, float low, float high) {
     return min_or_nan(max_or_nan(v, low), high);
 }
@@ -33,7 +33,7 @@ static inline __device__ float leaky_relu(float v, float negative_slope, float u
 
 #define LOG2_OF_E 1.4426950408889634f
 
-/* exp(v) in two instructions: errs by (|v| + 4) 2^-24 of itself, and is 0 below 2^-126. */
+/* exp(v) in two instructions, with a relative error of (|v| + 4) 2^-24; it is 0 below 2^-126. */
 static inline __device__ float fast_exp(float v) {
     return fast_exp2(v * LOG2_OF_E);
 }
@@ -65,8 +65,8 @@ static inline __device__ float times(float v, float a, float unused) {
     return v * a;
 }
 
-/* Whether 1 / a has all its digits. v / a is v (1 / a) then, as in torch's CUDA kernels: one instruction for
- * a value, and nearer than two roundings of v / a. */
+/* Whether 1 / a is a normal float with all its digits. Then v / a is v (1 / a), as in torch's CUDA kernels:
+ * one instruction for a value, and nearer than two roundings of v / a. */
 static inline __device__ bool has_reciprocal(float a) {
     return fabsf(a) >= 0x1p-126f && fabsf(a) <= 0x1p126f;
 }
@@ -76,7 +76,7 @@ static inline __device__ float divided_by(float v, float a, float unused) {
     return v / a;
 }
 
-/* What BatchNorm multiplies by where its statistics are given. rsqrtf errs by at most 2 units in the last
+/* The factor of BatchNorm with given statistics. rsqrtf errs by at most 2 units in the last
  * place. */
 static inline __device__ float one_over_deviation(float variance, float eps) {
     return rsqrtf(variance + eps);
@@ -229,7 +229,7 @@ static inline __device__ float divide(float v, float operand) {
     return v / operand;
 }
 
-/* What is found of two values; NaN where one of them is. */
+/* The maximum or minimum of two values; NaN if one of them is. */
 static inline __device__ float found_or_nan(float found, float v) {
 #if __CUDA_ARCH__ >= 800 /* one instruction, which keeps the NaN of either */
     (void)v;
@@ -291,7 +291,7 @@ static __forceinline__ __device__ void apply_with_operands(operand_function func
         value[i] = function(value[i], operand[place(i, place_step)]);
 }
 
-/* The operators with a channel vector that few chains have. */
+/* Rare operators with a channel vector. */
 static __forceinline__ __device__ void apply_rare_operand(fgn_pointwise_kind kind, float a, float *value,
                                                           int count, const float *operand,
                                                           place_function place, int place_step) {
@@ -322,7 +322,7 @@ static __forceinline__ __device__ void apply_rare_operand(fgn_pointwise_kind kin
     }
 }
 
-/* The operators that are long, or that few chains have. */
+/* Operators that are long or rare. */
 static __forceinline__ __device__ void apply_rare_operator(const fgn_pointwise *step, float *value,
                                                            int count) {
     switch (step->kind) {

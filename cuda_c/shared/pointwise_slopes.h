@@ -1,8 +1,8 @@
 /* The slopes of the pointwise operators: their derivatives by the value, and by the operand where they have
  * one.
  *
- * At a corner each operator has the slope that torch's backward takes there. Where torch's formula cancels or
- * overflows, such as 1 - tanh(v)^2, this file has an equal one that does not. */
+ * At a corner each operator has the slope that torch's backward takes there. If torch's formula cancels or
+ * overflows, like 1 - tanh(v)^2, this file has an equivalent one that does not. */
 #pragma once
 
 #include "shared/pointwise.h"
@@ -42,8 +42,8 @@ static inline __device__ float gelu_slope(float v) {
     return normal_below(v) + v * (ONE_OVER_SQRT_2_PI * fast_exp(-0.5f * v * v));
 }
 
-/* Of v s, where s is the sigmoid of 2 sqrt(2 / pi) (v + GELU_CUBIC v^3). Beyond 20 s is 1 or 0, and v^2 is
- * kept from overflowing beside its slope of 0. */
+/* The slope of v s, where s is the sigmoid of 2 sqrt(2 / pi) (v + GELU_CUBIC v^3). Beyond 20, s is 1 or 0
+ * with slope 0, and v^2 must not overflow. */
 static inline __device__ float gelu_tanh_slope(float v) {
     float u = v < -20.0f ? -20.0f : v > 20.0f ? 20.0f : v;
     float inner = 2.0f * SQRT_2_OVER_PI * (u + GELU_CUBIC * (u * u * u));
@@ -52,12 +52,12 @@ static inline __device__ float gelu_tanh_slope(float v) {
     return inverse * ((inner < 0.0f ? e : 1.0f) + u * inner_slope * (e * inverse));
 }
 
-/* The part of a minimum's gradient that its first value has: half where both are the same. */
+/* The share of a minimum's gradient for its first value: half if both are equal. */
 static inline __device__ float share_of_less(float v, float other) {
     return v > other ? 0.0f : v == other ? 0.5f : 1.0f;
 }
 
-/* The derivative of the operator by v, where it had the value v and its operand, if it has one. */
+/* The operator's derivative by v, at the value v and its operand, if it has one. */
 static inline __device__ float slope_of(const fgn_pointwise *step, float v, float operand) {
     float a = step->a, b = step->b;
     switch (step->kind) {

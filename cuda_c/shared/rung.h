@@ -1,4 +1,4 @@
-/* What the rungs share: the arguments of their kernels, and the interface through which api.cu calls a rung.
+/* What the rungs share: the arguments of their kernels, and the interface that api.cu calls.
  *
  * A rung's functions do not repeat the checks of api.cu, and return the launches' error. */
 #pragma once
@@ -22,9 +22,9 @@ struct operators {
     fgn_pointwise step[FGN_MAX_POINTWISE];
 };
 
-/* Two flags in the device's memory. Kernels with a condition run when one of them is set (`unless`: when none
- * is), and return at once otherwise; NULL for both is no condition. So the device decides whether the kernels
- * run, and the host need not wait. */
+/* Two flags in the device's memory. Kernels with a condition run if one of them is set (`unless`: if none
+ * is), and return at once otherwise; with NULL for both there is no condition. So the device decides whether
+ * kernels run, and the host need not wait. */
 struct condition {
     const int *either;
     const int *or_this;
@@ -48,21 +48,21 @@ struct gemm {
     struct condition condition; /* the rungs from 7 on look at it */
 };
 
-/* What GroupNorm needs to know of one (sample, group). The mean is kept in two floats, so that
- * x - mean - mean_rest stays exact to the last bit where the mean is large beside the deviation. */
+/* What GroupNorm needs to know of one (sample, group). The mean is two floats, so that x - mean - mean_rest
+ * is exact to the last bit even if the mean is much larger than the deviation. */
 struct moments {
     float mean;
     float mean_rest;
     float inverse_deviation;
 };
 
-/* y = after(GroupNorm(x)); x and y may be the same memory where both are float32. */
+/* y = after(GroupNorm(x)); x and y may be the same memory if both are float32. */
 struct group_norm {
     const float *x;     /* (batch, channels) */
     const float *scale; /* (channels,) or NULL for ones */
     const float *shift; /* (channels,) or NULL for zeros */
     void *y;            /* (batch, channels) */
-    fgn_type y_type;    /* float32 but for group_norm_2_block.cu */
+    fgn_type y_type;    /* float32 except in group_norm_2_block.cu */
     int64_t batch;
     int64_t channels;
     int64_t groups;
@@ -71,8 +71,8 @@ struct group_norm {
     struct condition condition; /* group_norm_1_naive.cu does not look at it */
 };
 
-/* A GroupNorm as one or two launches of their own. `plan` adds them to a plan, with the first `after_count`
- * of the operators after the norm; `launch` launches them as they stand there. */
+/* A GroupNorm in one or two launches. `plan` adds them to a plan, with the first `after_count` of the
+ * operators after the norm; `launch` launches them as planned. */
 struct norm_rung {
     void (*plan)(const fgn_chain *chain, int after_count, fgn_plan *plan);
     cudaError_t (*launch)(const fgn_launch *planned, const struct group_norm *norm, void *workspace,
@@ -84,22 +84,22 @@ extern const struct norm_rung group_norm_2_block;
 
 /* One rung of the ladder: a version. Its file defines it, and versions.cu has a line for it.
  *
- * `plan` is arithmetic: it asks nothing of the runtime, so that the plan for any GPU can be made on any
- * machine. It gets a plan that is empty but for version, device and chain. `forward` launches what the plan
- * says. */
+ * `plan` is arithmetic: it does not call the runtime, so that any machine can plan for any
+ * GPU. It gets a plan with only version, device and chain filled in. `forward` launches the
+ * plan. */
 struct rung {
     fgn_version version;
     const struct norm_rung *norm; /* what fgn_group_norm() takes */
-    /* What the rung needs and this chain or this device lacks, or NULL where the rung runs. */
+    /* What the rung needs and this chain or this device lacks, or NULL if the rung runs. */
     const char *(*refusal)(const fgn_chain *chain, const fgn_device *device);
     void (*plan)(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan);
-    /* NULL where the rung takes the weight as it is. */
+    /* NULL if the rung takes the weight as it is. */
     cudaError_t (*prepare)(const fgn_chain *chain, void *prepared, cudaStream_t stream);
     cudaError_t (*forward)(const fgn_plan *plan, const fgn_chain *chain, const void *x, void *y,
                            void *workspace, cudaStream_t stream);
 };
 
-/* Defines a rung. A constant needs `extern` in C++ to be seen by other files, and C warns of that word here.
+/* Defines a rung. In C++ other files see a constant only with `extern`, of which C warns here.
  */
 #ifdef __cplusplus
 #define RUNG extern const struct rung
@@ -117,14 +117,14 @@ static inline __host__ __device__ int64_t tiles(int64_t count, int64_t size) {
     return (count + size - 1) / size;
 }
 
-/* Channel scale and shift, or 1 and 0 where the norm has no affine part. */
+/* A channel's scale and shift, or 1 and 0 if the norm has no affine part. */
 static inline __device__ float scale_and_shift(const struct group_norm *norm, float v, int64_t channel) {
     float scale = norm->scale ? norm->scale[channel] : 1.0f;
     float shift = norm->shift ? norm->shift[channel] : 0.0f;
     return v * scale + shift;
 }
 
-/* Operators that are applied to a tensor of this type with so many channels. */
+/* Operators for a tensor of this type with this many channels. */
 static inline struct operators list_of(fgn_type type, int64_t channels, int count,
                                        const fgn_pointwise *step) {
     struct operators list;
@@ -171,7 +171,7 @@ static inline __host__ __device__ bool takes_tensor(const fgn_pointwise *step) {
     return step->kind == FGN_ADD_TENSOR || step->kind == FGN_MULTIPLY_TENSOR;
 }
 
-/* The steps of a list without what their kind does not read. */
+/* The steps of a list, without fields that their kind does not read. */
 static inline struct operators without_others(struct operators list) {
     for (int i = 0; i < list.count; i++) {
         if (!takes_channel(&list.step[i]))
@@ -203,8 +203,8 @@ static inline bool is_fp8(const fgn_chain *chain) {
     return chain->precision == FGN_FP8;
 }
 
-/* Whether the product is of one row for which tf32 is allowed: torch's is float32's then, and reading the
- * weight takes as long either way. */
+/* Whether the product has one row and allows tf32: torch then uses float32, and reading the weight takes as
+ * long either way. */
 static inline bool is_one_row_of_tf32(const fgn_chain *chain) {
     return chain->batch <= 1 && chain->type == FGN_FLOAT32 && chain->precision == FGN_TF32;
 }
@@ -219,7 +219,7 @@ static inline int64_t group_size_of(const fgn_chain *chain) {
     return chain->groups > 0 ? chain->out_features / chain->groups : 0;
 }
 
-/* A chain's product with the operators before the norm, of a float32 chain. */
+/* The product of a float32 chain, with the operators before the norm. */
 static inline struct gemm gemm_of(const fgn_chain *chain, const float *x, float *y,
                                   struct condition condition) {
     struct gemm gemm = {x,
@@ -234,7 +234,7 @@ static inline struct gemm gemm_of(const fgn_chain *chain, const float *x, float 
     return gemm;
 }
 
-/* A chain's norm of the product's sums, with the operators after it. */
+/* The norm of a chain's sums, with the operators after it. */
 static inline struct group_norm norm_of(const fgn_chain *chain, const float *x, void *y, fgn_type y_type,
                                         struct condition condition) {
     struct group_norm norm = {x,
@@ -251,7 +251,7 @@ static inline struct group_norm norm_of(const fgn_chain *chain, const float *x, 
     return norm;
 }
 
-/* The simulator has no compute capability: it runs every kernel that is C. */
+/* The simulator has no compute capability: it runs every kernel written in C. */
 static inline bool is_simulator(const fgn_device *device) {
     return device->major == 0;
 }

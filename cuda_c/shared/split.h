@@ -1,11 +1,11 @@
-/* A float as two float16 halves, and what has to be known of its row first (halves.h). */
+/* A float as two float16 halves, and what this needs to know of its row (halves.h). */
 #pragma once
 
 #include "shared/element.h"
 #include "shared/halves.h"
 
-/* The exponent that the row's largest magnitude gets, and the largest scale, which a row of denormals has:
- * both the scale and its inverse are normal floats. */
+/* The exponent of the scaled row's largest magnitude, and the largest scale, for a row of denormals: both the
+ * scale and its inverse are normal floats. */
 #define LARGEST_EXPONENT 14
 #define LARGEST_SCALE 126
 

@@ -6,7 +6,7 @@
 #define LANES 32
 #define QUAD 4 /* lanes that share a row of what a tensor core has summed up */
 
-/* The smallest power of two that is at least `count`, but at most `limit`: the threads that `count` items
+/* The smallest power of two that is at least `count`, but at most `limit`: how many threads `count` items
  * keep busy. */
 static inline __host__ __device__ int power_of_two_above(int64_t count, int limit) {
     int power = 1;
@@ -23,7 +23,7 @@ static inline int log2_of(int number) {
     return log2;
 }
 
-/* The sum over the team, in every lane of it. All 32 lanes of the warp must call it together. */
+/* Gives every lane the sum over its team. All 32 lanes of the warp must call it together. */
 static inline __device__ float team_sum(float v, int lanes) {
     for (int distance = lanes / 2; distance > 0; distance /= 2)
         v += __shfl_xor_sync(0xffffffffu, v, distance);

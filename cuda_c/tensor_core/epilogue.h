@@ -1,8 +1,8 @@
 /* The epilogue of gemm_9_tensor_core.cu: from the sums in a warp's registers to y, 16 rows at a time.
  *
- * Undo the scaling of split factors, bias, operators, GroupNorm, scale and shift, operators, stores. A group
- * of 8, 16 or 32 channels is in the registers of one warp (fragment_norm.h); the moments of a wider one are
- * combined from those of several warps, through shared memory. */
+ * The steps: unscaling of split factors, bias, operators, GroupNorm, scale and shift, operators, stores. A
+ * group of 8, 16 or 32 channels is in the registers of one warp (fragment_norm.h); the moments of a wider one
+ * are combined from those of several warps, through shared memory. */
 #pragma once
 
 #include "shared/element.h"
@@ -11,7 +11,7 @@
 #include "shared/fragment_norm.h"
 #include "tensor_core/tile_product.h"
 
-/* Where a lane's values of 16 rows belong. */
+/* The place of a lane's values of 16 rows. */
 struct lane_rows {
     int64_t row; /* of the first; the other one is 8 below */
     int64_t column;
@@ -36,7 +36,7 @@ static __forceinline__ __device__ struct lane_rows row_place(const struct tensor
     return at;
 }
 
-/* Where a lane finds a vector's value for its first column, if it has a column that exists. */
+/* The address of a vector's value for the lane's first column, if that exists. */
 static __forceinline__ __device__ const float *operand_of(const void *vector, const struct lane_rows *at) {
     return (const float *)vector + at->column + (at->last < 0 ? at->last : 0);
 }
@@ -60,7 +60,7 @@ static __forceinline__ __device__ void undo_scaling(const struct tensor_core_arg
     }
 }
 
-/* Adds the operator's tensor where the lane's values are: in two rows, 8 apart. */
+/* Adds the operator's tensor to the lane's values, in two rows, 8 apart. */
 static __forceinline__ __device__ void add_tensor_to_values(const struct operators *list,
                                                             const fgn_pointwise *step,
                                                             const struct lane_rows *at, int64_t rows,
@@ -95,8 +95,8 @@ struct shared_moments {
     float2 mean_and_squares[TILE_ROWS][WARPS_ACROSS];
 };
 
-/* Normalises a group of which several warps have `columns` columns each. All threads of the block call this
- * together. */
+/* Normalises a group that several warps share, with `columns` columns each. All threads of the block call
+ * this together. */
 static __forceinline__ __device__ void normalise_with_other_warps(const struct tensor_core_args *args,
                                                                   const struct lane_rows *at, float *value,
                                                                   int columns) {
@@ -171,7 +171,7 @@ static __forceinline__ __device__ void store_pair(void *y, int64_t at, const flo
     }
 }
 
-/* `type` is a constant where this is called. */
+/* Callers pass a constant for `type`. */
 static __forceinline__ __device__ void store_values(const struct tensor_core_args *args,
                                                     const struct lane_rows *at, const float *value, int count,
                                                     fgn_type type) {

@@ -1,7 +1,7 @@
 /* GEMM, rung 9: tensor cores, on every GPU that has those of compute capability 8.0.
  *
- * Idea: a warp multiplies 16x8 outputs by 16 k in one instruction (mma.sync), 2048 multiply-adds where it had
- * 32. The rest of the kernel is about feeding it:
+ * Idea: a warp multiplies 16x8 outputs by 16 k in one instruction (mma.sync): 2048 multiply-adds instead of
+ * 32. The rest of the kernel feeds it:
  *   - global to shared memory: asynchronous copies of 16 bytes (cp.async), two or three steps ahead, so no
  *     register holds what is on its way;
  *   - shared memory to registers: ldmatrix, four 8x8 matrices at once, those of the next 32 bytes of k while
@@ -9,20 +9,20 @@
  *   - GroupNorm in the registers that hold the sums, between warps through shared memory (epilogue.h).
  *
  * Precisions: bfloat16, float16 and tf32 with 128x256 outputs a block, 64x64 a warp. float32 from two float16
- * halves of each factor (halves.h) costs three products, and has 128x128 outputs a block, for it has twice
- * the operands. The tensor cores truncate their sums, so they add up 16 k only; ordinary additions, which
- * round, add these to the sums: four additions for three mma, in units that are idle otherwise.
+ * halves of each factor (halves.h) costs three products, and has 128x128 outputs per block, because it has
+ * twice the operands. The tensor cores truncate their sums, so they add up 16 k only; ordinary additions,
+ * which round, add these to the sums: four additions for three mma, in units that are otherwise idle.
  *
- * Bytes: inputs once, y once, as far as the L2 cache holds what several tiles share. Operations: 2 batch
- * in_features out_features, three times that for float32.
+ * Bytes: inputs once, y once, if the L2 cache holds what several tiles share. Operations: 2 batch in_features
+ * out_features, three times that for float32.
  *
  * Limit: the tensor cores at the rate of mma.sync, which up to compute capability 8.9 is their full rate.
  *
  * Groups of 8, 16, 32, ... channels up to the width of a tile are normalised in it, in one launch. Others
  * take a second one, group_norm_2_block.cu, and a float32 intermediate: for 16-bit types in the workspace.
  *
- * Next (gemm_10_hopper.cu): instructions that only compute capability 9.0 has, of which one multiplies 64x256
- * outputs straight from shared memory, twice as fast. */
+ * Next (gemm_10_hopper.cu): an instruction of compute capability 9.0 multiplies 64x256 outputs straight from
+ * shared memory, twice as fast. */
 #include "ladder/float32_chain.h"
 #include "shared/halves.h"
 #include "shared/plan.h"
@@ -88,7 +88,7 @@ static int columns_of_tile(const fgn_chain *chain) {
     return WARPS_ACROSS * MMA_COLUMNS * (is_float32_accurate(chain) ? SPLIT_COLUMN_TILES : MOST_COLUMN_TILES);
 }
 
-/* Whether the norm can be in the product's kernel. */
+/* Whether the product's kernel can contain the norm. */
 static bool normalises_in_tile(const fgn_chain *chain) {
     int64_t size = group_size_of(chain);
     return size >= MMA_COLUMNS && size <= columns_of_tile(chain) && (size & (size - 1)) == 0;
@@ -116,7 +116,7 @@ static int kernel_of(const fgn_chain *chain) {
     return is_float32_accurate(chain) ? 3 : (int)chain->type;
 }
 
-/* Split factors need the halves of x before, and after it the float32 chain that stands by. */
+/* Split factors need the halves of x before, and the float32 chain as a fallback after. */
 static void plan(const fgn_chain *chain, const fgn_device *device, fgn_plan *plan) {
     static const char *const names[] = {"tensor_core_tf32_kernel", "tensor_core_float16_kernel",
                                         "tensor_core_bfloat16_kernel", "tensor_core_split_float32_kernel"};

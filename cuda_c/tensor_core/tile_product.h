@@ -1,9 +1,9 @@
 /* The product of gemm_9_tensor_core.cu: a block's tile of x W^T, in its warps' registers.
  *
- * A ring buffer of stages in shared memory, filled by cp.async; a stage holds one k step (64 bytes) of the
- * tile's rows of x and columns of w. ldmatrix brings the operands of half a step to registers while the half
- * before it is multiplied by mma.sync. Rows of 64 bytes are four 16-byte chunks; chunk c is stored at
- * c ^ (row / 2 % 4), so that no two of the eight rows of a matrix share a bank. */
+ * cp.async fills a ring buffer of stages in shared memory; a stage holds one k step (64 bytes) of the tile's
+ * rows of x and columns of w. ldmatrix loads the operands of half a step into registers while mma.sync
+ * multiplies the half before it. Rows of 64 bytes are four 16-byte chunks; chunk c is stored at c ^ (row / 2
+ * % 4), so that no two of the eight rows of a matrix share a bank. */
 #pragma once
 
 #include "ptx/cp_async.h"
@@ -16,7 +16,7 @@
 #define WARPS_ACROSS 4
 #define THREADS (WARPS_DOWN * WARPS_ACROSS * LANES)
 
-/* An mma: 16 rows, 8 columns, and 32 bytes of k in two chunks. */
+/* An mma has 16 rows, 8 columns, and 32 bytes of k in two chunks. */
 #define MMA_ROWS 16
 #define MMA_COLUMNS 8
 #define CHUNK_BYTES 16 /* bytes */
@@ -34,16 +34,16 @@
 #define STEP_CHUNKS (STEP_BYTES / CHUNK_BYTES)
 #define STEP_HALVES (STEP_CHUNKS / 2)
 
-/* The stages in shared memory, those that copies still fill included: 96 KB, which all these GPUs have. */
+/* The stages in shared memory, including those being filled: 96 KB, which all these GPUs have. */
 #define STAGES 4
 #define SPLIT_STAGES 3
 #define SHARED_BYTES (96 << 10)
 
-/* What a thread copies of a matrix: one chunk of every 64th row. */
+/* A thread's share of a matrix's copy: one chunk of every 64th row. */
 #define ROWS_BETWEEN (THREADS / STEP_CHUNKS)
 
-/* Tiles are taken in bands of this many columns of tiles, so that what runs at one time shares rows and
- * columns in the L2 cache. */
+/* Tiles are taken in bands of this many columns of tiles, so that concurrent tiles share rows and columns in
+ * the L2 cache. */
 #define BAND 8
 
 struct tensor_core_args {
@@ -69,7 +69,7 @@ struct tensor_core_args {
     fgn_type y_type;
 };
 
-/* What a kernel multiplies. All members are constants wherever they are used. */
+/* What a kernel multiplies. All members are compile-time constants. */
 struct tile_product {
     fgn_type type;    /* of the factors; FGN_FLOAT32: tf32 */
     int halves;       /* 2 of split factors, else 1 */
@@ -108,7 +108,7 @@ static __forceinline__ __device__ struct lane_place place_of_thread(const struct
 /* ---- Global to shared memory ---- */
 
 /* A stage: the rows of x, those of its low halves, the columns of w (which are rows in memory), its low
- * halves. The chunks of a row are neighbours, in an order of their own. */
+ * halves. The chunks of a row are adjacent, in a swizzled order. */
 static __forceinline__ __device__ int chunk_in_stage(int row, int chunk) {
     return row * STEP_CHUNKS + (chunk ^ (row / 2 % STEP_CHUNKS));
 }
@@ -117,7 +117,7 @@ static __forceinline__ __device__ int stage_chunks(struct tile_product product) 
     return product.halves * (TILE_ROWS + tile_columns(product)) * STEP_CHUNKS;
 }
 
-/* What a thread copies of x or w. Rows that do not exist repeat the last one: their sums are not stored. */
+/* A thread's copies of x or w. Rows that do not exist repeat the last one: their sums are not stored. */
 struct source {
     const unsigned char *from[2]; /* its chunk of its first row, in the step that comes next */
     uint32_t stride;              /* bytes from one of its rows to the next */
@@ -139,7 +139,7 @@ static __forceinline__ __device__ struct source source_of(const struct tensor_co
     return source;
 }
 
-/* One chunk of which `left` bytes exist, in a row that is not made of aligned chunks. */
+/* Loads a chunk with `left` bytes from a row that is not made of aligned chunks. */
 static __forceinline__ __device__ void gather_chunk(uint4 *to, const unsigned char *from, int left,
                                                     fgn_type type) {
     if (type == FGN_FLOAT32) {
@@ -153,8 +153,8 @@ static __forceinline__ __device__ void gather_chunk(uint4 *to, const unsigned ch
     }
 }
 
-/* Starts to copy `rows` rows of the next step, of which the thread's chunk has `left` bytes; beyond the end
- * of a row are zeros. */
+/* Starts to copy `rows` rows of the next step. The thread's chunk has `left` bytes; beyond the end of a row
+ * are zeros. */
 static __forceinline__ __device__ void start_rows(struct source *source, uint4 *to, int rows, int left,
                                                   struct tile_product product) {
     int own = chunk_in_stage(threadIdx.x / STEP_CHUNKS, threadIdx.x % STEP_CHUNKS);
@@ -205,7 +205,7 @@ static __forceinline__ __device__ void round_to_tf32(uint32_t *word, int count) 
 }
 
 /* The four matrices of an ldmatrix are rows 0-7 and 8-15 of x, first with the first chunk of k, then with the
- * second: the operands of an mma. Of w they are columns 0-7 with both chunks, then columns 8-15. */
+ * second: the operands of an mma. For w they are columns 0-7 with both chunks, then columns 8-15. */
 static __forceinline__ __device__ void load_operands(struct operands *operands, const uint4 *stage,
                                                      int half_step, const struct lane_place *place,
                                                      struct tile_product product) {
@@ -233,8 +233,8 @@ static __forceinline__ __device__ void load_operands(struct operands *operands, 
     }
 }
 
-/* The sums of a warp's part of the tile, 16 rows after another. Of each mma a lane has, with g = lane / 4 and
- * t = lane % 4, columns 2 t and 2 t + 1 of row g, then of row g + 8. */
+/* The sums of a warp's part of the tile, 16 rows after another. From each mma a lane has, with g = lane / 4
+ * and t = lane % 4, columns 2 t and 2 t + 1 of row g, then of row g + 8. */
 typedef float warp_sums[ROW_TILES][ROW_SUMS];
 
 static __forceinline__ __device__ void mma(float *sum, const uint32_t *x, const uint32_t *w,
@@ -258,8 +258,8 @@ static __forceinline__ __device__ void multiply_half_step(warp_sums sum, const s
     }
 }
 
-/* The same of split factors: high low + low high + high high, the small products first, and the mma of one
- * kind after one another, which do not wait for each other. */
+/* The same for split factors: high low + low high + high high. The small products come first; mma of one kind
+ * follow each other, because they do not wait for each other. */
 static __forceinline__ __device__ void
 multiply_split_half_step(warp_sums sum, const struct operands *operands, struct tile_product product) {
     const int of_x[] = {0, 1, 0}, of_w[] = {1, 0, 0};
@@ -277,7 +277,7 @@ multiply_split_half_step(warp_sums sum, const struct operands *operands, struct 
     }
 }
 
-/* The tile's sums. */
+/* Computes the tile's sums. */
 static __forceinline__ __device__ void multiply_tile(const struct tensor_core_args *args,
                                                      const struct lane_place *place, warp_sums sum,
                                                      struct tile_product product) {

@@ -1,4 +1,4 @@
-"""The compilers of C and C++: which there are, which are new enough, and what each calls a flag.
+"""The compilers of C and C++: which ones exist, which are new enough, and how each names a flag.
 
 gcc and clang are told apart by the macros that they predefine, not by their names: `cc` is either.
 """
@@ -15,13 +15,13 @@ import subprocess
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-# The oldest that know _Float16 on every processor. Apple counts the versions of its clang by itself.
+# The oldest that know _Float16 on every processor. Apple has its own version numbers for clang.
 OLDEST = {"gcc": 12, "clang": 16}
 
-# What clang calls gcc's flags. Its check of bounds has a part that ends the process, and is taken without.
-# Unless told otherwise it makes one access to memory of those of several rounds of a loop, reports no read
-# that a write to the same place follows, and no block of the code that all branches before it lead to. In
-# what it writes as DWARF 5, binutils' addr2line does not find from where a call was inlined.
+# clang's names for gcc's flags. One part of its check of bounds ends the process, and is left out. By default
+# it merges the accesses of several rounds of a loop, and does not report a read before a write to the same
+# place, nor a block that all earlier branches lead to. In its DWARF 5, binutils' addr2line does not find from
+# where a call was inlined.
 _FLAGS_OF_CLANG = {
     "-g": ("-g", "-gdwarf-4"),
     "-fvar-tracking-assignments": (),
@@ -41,9 +41,9 @@ _FLAGS_OF_CLANG = {
     "-fno-reorder-blocks-and-partition": (),
     "-fno-toplevel-reorder": (),
 }
-# `#pragma unroll` is for the GPU's compiler: clang warns of loops that it cannot unroll here. Lanes that have
-# set nothing may give a shuffle a variable, as on a GPU; clang would conclude that no such lane comes there.
-# A loop that has no end and does nothing is a mistake to be told; clang would leave it out.
+# `#pragma unroll` is for the GPU's compiler: clang warns of loops that it cannot unroll here. Lanes may pass
+# an unset variable to a shuffle, as on a GPU; clang would conclude that no such lane comes there. A loop
+# without end and effect is a mistake to report; clang would remove it.
 _ALWAYS_OF_CLANG = (
     *("-Wno-pass-failed", "-Wno-unknown-warning-option"),
     *("-Xclang", "-no-enable-noundef-analysis"),
@@ -62,7 +62,7 @@ class OldCompilerError(MissingToolError):
 
 
 def command_output(command) -> str | None:
-    """The command's standard output, or None when it fails or is not there. It finds nothing to read."""
+    """The command's standard output, or None if it fails or does not exist. Its standard input is empty."""
     try:
         return subprocess.run(command, capture_output=True, text=True, check=True, input="").stdout
     except (OSError, subprocess.CalledProcessError):
@@ -75,7 +75,7 @@ def _macros(path: str, flags: tuple[str, ...], size: int, changed: int) -> str |
 
 
 def macros_of(compiler: str, *flags: str) -> str | None:
-    """The macros that a compiler defines with these flags, asked once; None where it does not run."""
+    """The macros that a compiler defines with these flags, cached; None if it does not run."""
     try:
         file = os.stat(compiler)
     except OSError:
@@ -119,7 +119,7 @@ def _is_old(compiler: str) -> bool:
 
 
 def _numbered(gcc: str, clang: str) -> list[str]:
-    """Names with a version, as Debian has them beside or instead of the plain ones; the newest first."""
+    """Names with a version, which Debian has beside or instead of the plain ones; the newest first."""
     families = ((gcc, OLDEST["gcc"]), (clang, OLDEST["clang"]))
     return [f"{name}-{version}" for name, oldest in families for version in range(30, oldest - 1, -1)]
 
@@ -140,8 +140,8 @@ def _c_beside(cpp_compiler: str) -> str:
 
 
 def _first_that_will_do(variable: str, names: Iterable[str]) -> str | None:
-    """The compiler that the variable names, else the first one that is new enough; None where there is none.
-    OldCompilerError where there are only older ones."""
+    """The compiler that the variable names, else the first one that is new enough; None if there is none.
+    OldCompilerError if there are only older ones."""
     chosen = os.environ.get(variable)
     paths = [path for name in ([chosen] if chosen else names) if (path := shutil.which(name))]
     if chosen and not paths:
@@ -156,7 +156,7 @@ def _first_that_will_do(variable: str, names: Iterable[str]) -> str | None:
 
 
 def find_c_compiler() -> str | None:
-    """The C compiler: $CC, the one beside $CXX, cc, gcc or clang; None where there is none. OldCompilerError:
+    """The C compiler: $CC, the one beside $CXX, cc, gcc or clang; None if there is none. OldCompilerError:
     only old ones."""
     first = [_c_beside(os.environ["CXX"])] if os.environ.get("CXX") else []
     return _first_that_will_do("CC", [*first, "cc", "gcc", "clang", *_numbered("gcc", "clang")])
@@ -169,7 +169,7 @@ def find_cpp_compiler() -> str | None:
 
 
 def spelled_for(compiler: str, flags: Sequence[str]) -> tuple[str, ...]:
-    """The flags, which are gcc's, as this compiler calls them."""
+    """This compiler's names for gcc's flags."""
     version = version_of(compiler)
     if version is None or version[0] != "clang":
         return tuple(flags)

@@ -1,4 +1,4 @@
-"""A full disk, in words that say which and what to do, and not in the assembler's."""
+"""A full disk: a message that names the disk and the remedy, and replaces the assembler's."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _WORDS = re.compile(r"no space left on (?:device|the disk)|disk quota exceeded",
 
 
 def is_full(error: str | Exception) -> bool:
-    """Whether a compiler's message, or an error of the system, is that of a full disk."""
+    """Whether a compiler's message, or a system error, comes from a full disk."""
     if isinstance(error, OSError):
         return error.errno in (errno.ENOSPC, errno.EDQUOT)
     return bool(_WORDS.search(str(error)))
 
 
 def words(folder: Path) -> str:
-    """What to say of it. folder: where the library is built; a compiler has temporary files elsewhere."""
+    """The message. folder: where the library is built; a compiler has temporary files elsewhere."""
     places = [folder]
     with suppress(OSError):  # where not even an empty file can be made
         places.append(Path(tempfile.gettempdir()))

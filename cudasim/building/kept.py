@@ -1,8 +1,8 @@
-"""What is compiled from a text is kept for the next time, in a folder whose name tells what it was made from.
+"""Keeps what was compiled from a text, in a folder whose name is the cache key.
 
-The name has two halves: of all that is known without a compiler, and of the compiler with its flags. So where
-the compiler has gone since, what one has made of the very same is found; and what it has refused, it refuses
-again, since another way to write the text may have been taken then.
+The key has two halves: everything that is known without a compiler, and the compiler with its flags. So a
+result is found even after its compiler was removed. A refusal is kept too, because the text may then have
+been rewritten in another way.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def _name(known: Iterable[str]) -> str:
 
 
 def folder_of(kind: str, known: Iterable[str], by: Iterable[str]) -> Path:
-    """The folder of what is made from `known` by this compiler with these flags. kind: the folder above."""
+    """The folder for what this compiler makes from `known` with these flags. kind: the folder above."""
     return build_folder() / kind / f"{_name(known)}-{digest(*by)[:16]}"
 
 
 def is_ready(path: Path) -> bool:
-    """Whether the file was built there before. Nothing is locked, and nothing is written."""
+    """Whether the file was built before. This neither locks nor writes anything."""
     if not os.path.lexists(path):
         return False
     make_folder(path.parent, build_folder())  # it is there: whether this user's own
@@ -39,8 +39,8 @@ def is_ready(path: Path) -> bool:
 
 @contextmanager
 def building(path: Path) -> Iterator[bool]:
-    """Holds the file's folder; yields whether the file has to be built. Afterwards it is sealed, with a table
-    of its lines beside a library, or what the compiler has refused is noted."""
+    """Locks the file's folder; yields whether the file has to be built. Afterwards it seals the file, with a
+    table of lines beside a library, or notes the compiler's refusal."""
     if is_ready(path):
         yield False
         return
@@ -64,8 +64,8 @@ def _refusal(path: Path) -> Path:
 
 
 def made_before(kind: str, known: Iterable[str], file: str, missing: MissingToolError) -> Path:
-    """What any compiler has made from `known`, where there is none now. BuildError where it was refused;
-    MissingToolError where it was not made on this processor."""
+    """What any earlier compiler has made from `known`, for a machine without a compiler. BuildError if it was
+    refused; MissingToolError if it was not made on this processor."""
     paths = [folder / file for folder in sorted((build_folder() / kind).glob(f"{_name(known)}-*/"))]
     if ready := next(filter(is_ready, paths), None):
         return ready

@@ -1,8 +1,8 @@
-"""Find, build and load libraries of C and CUDA C sources: the simulator, and others that stand on it.
+"""Finds, builds and loads libraries of C and CUDA C sources: the simulator, and others that need it.
 
-The C compiler builds the simulator, nvcc what runs on a GPU. The simulator has a second build, which counts
-and checks the memory accesses of kernels (for cudasim/counting/). A library is built again when its sources,
-its compiler or its flags have changed.
+The C compiler builds the simulator, nvcc the libraries for a GPU. The simulator has a second build, which
+counts and checks the memory accesses of kernels (for cudasim/counting/). A library is built again when its
+sources, its compiler or its flags have changed.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from cudasim.building.toolchains import (
     c_toolchain,
 )
 
-# The C interface: what cffi reads.
+# The C interface that cffi reads.
 HEADERS = tuple(SOURCES / "sim" / name for name in ("sim.h", "interrupt.h", "counted/counted.h"))
 
 
@@ -58,7 +58,7 @@ class BuildError(RuntimeError):
 
 def digest_of_headers(folders: Iterable[Path]) -> str:
     found = [(path, path.relative_to(folder)) for folder in folders for path in sorted(folder.rglob("*.h"))]
-    # Whoever makes a wheel has a second copy of all sources in build/ meanwhile.
+    # While a wheel is made, build/ has a second copy of all sources.
     headers = [(path, name) for path, name in found if name.parts[0] != "build"]
     return digest(*(part for path, name in headers for part in (str(name), path.read_bytes())))
 
@@ -72,8 +72,8 @@ def digest(*parts: str | bytes) -> str:
 
 
 def once(function):
-    """Caches a function's value for each argument. Where several threads ask for a value at a time, one
-    computes it and the others wait."""
+    """Caches a function's value for each argument. If several threads ask for a value at a time, one computes
+    it and the others wait."""
     values, lock = {}, threading.RLock()
 
     @functools.wraps(function)
@@ -88,16 +88,15 @@ def once(function):
 
 
 def declare(interface: cffi.FFI, headers: Iterable[Path]):
-    """Declares what the headers have, for cffi, which has no preprocessor and reads no C++."""
+    """Declares the headers' contents for cffi, which has no preprocessor and reads no C++."""
     with warnings.catch_warnings():
-        # cffi says that it ignores `#pragma once`, which is all that it should do.
+        # cffi warns that it ignores `#pragma once`, as it should.
         warnings.filterwarnings("ignore", message="#pragma in cdef")
         for header in headers:
             text = header.read_text()
             interface.cdef(re.sub(r"#ifdef __cplusplus\n.*?#endif[^\n]*\n", "", text, flags=re.S))
     # Every struct is completed here. Otherwise an interface that includes this one (in cudasim/live/)
-    # completes the struct, and when that interface is freed, cffi takes the struct for complete and has lost
-    # its fields.
+    # completes it; when that interface is freed, cffi treats the struct as complete but has lost its fields.
     for name in interface.list_types()[0]:
         interface.typeof(name)
 
@@ -112,8 +111,8 @@ def ffi() -> cffi.FFI:
 
 @contextmanager
 def held(folder: Path):
-    """Holds a folder of what is compiled, which is made where it is missing. BuildError where it cannot be
-    written to, or where its disk is full."""
+    """Locks a folder for compiled files, and makes it if it is missing. BuildError if it is not writable or
+    its disk is full."""
     if not is_writable(folder):
         raise BuildError(
             f"{folder} cannot be written to, and what is compiled goes there: "
@@ -131,16 +130,16 @@ def held(folder: Path):
 
 @dataclass(frozen=True)
 class Library:
-    """One library: what it is made of, and where it goes.
+    """One library: its sources and its place.
 
     name: its file is `lib<name>.so`.
     patterns: its sources, as patterns below `sources`.
     headers: the folders with headers that it includes, besides `sources`.
     needs: the libraries whose functions it calls.
-    interface: what it has for Python.
-    prebuilt, clone_build: where a wheel carries it, and `build/` of the clone that `sources` are in.
-    directory: where it is built; None: in `clone_build` where that may be written to, else in a folder of the
-        user's cache for these sources, this compiler and these flags.
+    interface: its interface for Python.
+    prebuilt, clone_build: its folder in a wheel, and `build/` of the clone that has `sources`.
+    directory: where it is built; None: in `clone_build` if that is writable, else in a folder of the user's
+        cache for these sources, this compiler and these flags.
     """
 
     name: str
@@ -158,8 +157,8 @@ class Library:
     def with_kernels(
         self, name: str, title: str, patterns: tuple[str, ...], sources: Path, headers=(), **more
     ) -> Library:
-        """A library of kernels in C that run on this simulator: the same compiler builds it with the same
-        flags, and it needs this one. more: other members, where they are not this one's."""
+        """A library of kernels in C that run on this simulator. The same compiler builds it with the same
+        flags, and it needs this library. more: members that differ from this library's."""
         made_of = {"name": name, "title": title, "patterns": patterns, "sources": sources}
         return replace(self, **made_of, headers=(*headers, SOURCES / "sim"), needs=(self,), **more)
 
@@ -179,25 +178,25 @@ class Library:
 
     @property
     def path(self) -> Path:
-        """The library that is ready, or where it would be built."""
+        """The ready library, or the place where it would be built."""
         return self.find() or self._path_in(self._folder(self._stamp_now()))
 
     def _stamp_now(self) -> str:
-        """The stamp that a ready library has: of its sources, and of the compiler where there is one."""
+        """The stamp of a ready library: of its sources, and of the compiler if there is one."""
         try:
             toolchain = self.toolchain()
         except MissingToolError:
-            # Where the compiler is missing, only the sources can be compared.
+            # Without the compiler, only the sources can be compared.
             toolchain = None
         return self._expected_stamp(toolchain)
 
     def _top(self, folder: Path) -> Path:
-        """The folder above which others may write."""
+        """Others may write to folders above this one."""
         return cache_folder() if folder.is_relative_to(cache_folder()) else folder
 
     def _is_ready(self, folder: Path, stamp: str) -> bool:
-        """Whether the folder has the library with this stamp, with the bytes that it had when it was built.
-        NotOwnError where somebody else may have put it there."""
+        """Whether the folder has the library with this stamp and unchanged bytes. NotOwnError if another user
+        may have put it there."""
         try:
             made_of, _, built = self._lines_in(folder)[0].rpartition(" ")
             return made_of.startswith(stamp) and digest_of(self._path_in(folder)) == built
@@ -205,12 +204,12 @@ class Library:
             return False
 
     def _lines_in(self, folder: Path) -> list[str]:
-        """What is noted of the library in a folder: its stamp and a digest of its bytes; the processor; the
+        """The note on a library in its folder: its stamp and a digest of its bytes; the processor; the
         compiler."""
         return [*read_text(self._stamp_in(folder)).split("\n"), "", ""]
 
     def _others(self, sources: str) -> list[Path]:
-        """Where libraries of the same sources are, made by whichever compiler."""
+        """The folders of libraries from the same sources, made by any compiler."""
         found = []
         clone = [self.clone_build] if self.clone_build else []
         beside = cache_folder().glob(f"lib-{self.name}-*") if uses_cache(self.clone_build) else ()
@@ -221,10 +220,10 @@ class Library:
         return found
 
     def find(self) -> Path | None:
-        """The library that is ready; None when none is. Nothing is locked, nothing is written.
+        """The ready library, or None. This neither locks nor writes anything.
 
-        A wheel carries a simulator that was built beforehand for every processor of its kind, which is ready
-        where its sources are these.
+        A wheel carries a prebuilt simulator for every processor of its kind, which is ready if its sources
+        are the same.
         """
         stamp = self._stamp_now()
         if self._is_ready(self._folder(stamp), stamp):
@@ -252,7 +251,7 @@ class Library:
         return {source: digest(headers, source.name, source.read_bytes()) for source in self.source_files()}
 
     def _objects_of(self, toolchain: Toolchain, texts: dict[Path, str]) -> dict[Path, str]:
-        """For each source, a digest of everything that its object depends on."""
+        """For each source, a digest of everything on which its object file depends."""
         return {
             source: digest(text, toolchain.compiler, toolchain.identity, *toolchain.flags_for(source))
             for source, text in texts.items()
@@ -275,13 +274,13 @@ class Library:
 
     @property
     def soname(self) -> str:
-        """The name by which the loader finds the library for those that need it. It tells the sources, so
-        that two builds of other sources in one process are two libraries."""
+        """The name by which the loader finds the library. It depends on the sources, so that builds of
+        different sources in one process are separate libraries."""
         return f"lib{self.name}-{self._expected_stamp(None)[:16]}.so"
 
     def state(self) -> str:
-        """ "ready", "stale" (built from other sources, by another compiler or other flags, or not whole) or
-        "not built"."""
+        """ "ready", "stale" (built from other sources, with another compiler or other flags, or incomplete)
+        or "not built"."""
         if self.find():
             return "ready"
         folder = self._folder(self._stamp_now())
@@ -318,7 +317,7 @@ class Library:
         return self._path_in(folder)
 
     def _tell_of_another_compiler(self, toolchain: Toolchain, stamp: str):
-        """Says so before minutes of building that unchanged sources would not be expected to need."""
+        """Tells why a build of minutes starts although the user's sources have not changed."""
         if others := self._others(stamp.partition(" ")[0]):
             before, now = self._lines_in(others[0])[2], described(toolchain.compiler)
             change = f"from {before} to {now}" if before != now else f"({now}), its flags or the processor"
@@ -328,16 +327,16 @@ class Library:
             )
 
     def objects(self) -> list[Path]:
-        """The object files, compiled where they are missing, for a program that links them into a library of
-        its own."""
+        """The object files, compiled if they are missing, for a program that links them into its own
+        library."""
         toolchain = self.toolchain()
         folder = self._folder(self._expected_stamp(toolchain))
         with locked(folder / f"{self.name}.lock", top=self._top(folder)):
             return self._objects_in(folder, toolchain)
 
     def warnings(self) -> str:
-        """What the compiler warned of in the sources. A build does not end for a warning, since another
-        version of a compiler has others; the project's tests ask for them."""
+        """The compiler's warnings about the sources. They do not fail a build, because another version of a
+        compiler has other warnings; the project's tests check for them."""
         return "".join(path.with_suffix(".warnings").read_text() for path in self.objects())
 
     def _objects_in(self, folder: Path, toolchain: Toolchain) -> list[Path]:
@@ -357,7 +356,7 @@ class Library:
         return list(objects.values())
 
     def _build_in(self, folder: Path, toolchain: Toolchain, stamp: str):
-        # A build that was killed has left its temporary files.
+        # A killed build leaves its temporary files.
         for kind in ("so", "stamp"):
             for left in folder.glob(f"lib{self.name}.{kind}*.tmp*"):
                 left.unlink()
@@ -409,13 +408,13 @@ class Library:
             raise BuildError("\n".join(errors))
 
     def load(self):
-        """The library, built first when it is not ready, and before it those that it needs."""
+        """The loaded library. It and the libraries that it needs are built first if they are not ready."""
         return _loaded(self)
 
 
 @contextmanager
 def replacing(path: Path):
-    """Yields a temporary name beside `path`, and moves it there when all went well."""
+    """Yields a temporary name beside `path`, and moves the file there on success."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".tmp" + path.suffix)
     os.close(descriptor)
     try:
@@ -430,7 +429,7 @@ def replacing(path: Path):
 
 
 def run(command: list[str]) -> str:
-    """Runs a compiler or a linker; returns its warnings. BuildError with what it said when it fails."""
+    """Runs a compiler or a linker; returns its warnings. BuildError with its messages if it fails."""
     result = subprocess.run(command, capture_output=True, text=True)
     if result.returncode != 0:
         raise BuildError(f"{' '.join(command)}\n{result.stdout}{result.stderr}".rstrip())
@@ -470,15 +469,15 @@ COUNTED_SIMULATOR = Library(
 )
 
 
-# Whether kernels run on the counted simulator; cudasim.counting.counted.recording() says so.
+# Whether kernels run on the counted simulator; cudasim.counting.counted.recording() sets this.
 is_counting: ContextVar[bool] = ContextVar("is_counting", default=False)
 
 
 def simulator() -> Library:
-    """The build of the simulator that kernels run on now."""
+    """The build of the simulator on which kernels run now."""
     if is_counting.get():
         return COUNTED_SIMULATOR
-    # `make sanitize` runs the tests on the library that reports memory errors.
+    # `make sanitize` runs the tests on the build that reports memory errors.
     return SANITIZED_SIMULATOR if os.environ.get("CUDASIM_SANITIZE") == "1" else SIMULATOR
 
 

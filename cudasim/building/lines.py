@@ -1,9 +1,8 @@
-"""Finds the line of source that a machine instruction belongs to, by the debugging information of its
-library.
+"""Finds the source line of a machine instruction, by its library's debugging information.
 
 addr2line reads that information; it comes with the C compiler's binutils (or with LLVM). A machine that
 installs a wheel may have neither, so the wheel has a table beside the library, `lib<name>.lines`, with the
-lines of all calls in it. Nearly all that the simulator reports, it reports from a call.
+lines of all calls. The simulator makes nearly all its reports from a call.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from pathlib import Path
 
 from cudasim.building.compilers import MissingToolError, command_output
 
-# The line of an instruction, and those of the calls that it was inlined from, the nearest first.
+# The line of an instruction, and those of the calls into which it was inlined, the nearest first.
 Frames = list[tuple[str, int]]
 
 _INSTRUCTION = re.compile(r"^\s*([0-9a-f]+):\s+(\w+)", re.M)
@@ -79,9 +78,9 @@ def _table(path: Path) -> dict[int, Frames]:
 
 def frames_of(library: Path, offsets: Iterable[int]) -> dict[int, Frames]:
     """The lines of each offset in the library. offsets: return addresses of calls, from the library's
-    beginning. [] where nothing is known.
+    beginning. [] if nothing is known.
 
-    MissingToolError where neither addr2line nor a table is there.
+    MissingToolError without addr2line and without a table.
     """
     if find_addr2line() is None and _table_of(library).is_file():
         table = _table(_table_of(library))

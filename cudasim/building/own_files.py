@@ -1,8 +1,8 @@
-"""Files that nobody else may have put there: what is built here is loaded, and its code runs.
+"""Files that no other user may have placed: built libraries are loaded, and their code runs.
 
-A folder for what is built may be in a place that others write to ($CUDASIM_CACHE in /tmp). So the folder, the
-lock and the library in it must be this user's own, root's, or those of who owns these sources (whose code
-runs anyway), nobody else may write to them, and none may be a link. What is not so is named, and not used.
+A build folder may be in a place where others can write ($CUDASIM_CACHE in /tmp). So the folder, the lock and
+the library in it must belong to this user, to root, or to the owner of these sources (whose code runs
+anyway). No one else may write to them, and none may be a link. Others are named, and not used.
 """
 
 from __future__ import annotations
@@ -23,12 +23,11 @@ from cudasim.building.places import cache_variable
 
 
 class NotOwnError(RuntimeError):
-    """A file or a folder that somebody else may have put there; the message says what to do."""
+    """A file or a folder that another user may have placed; the message tells what to do."""
 
 
 def _is_trusted_group(gid: int) -> bool:
-    """Whether the group is this user's alone, as many systems give one to each user, or may write to these
-    sources anyway."""
+    """Whether the group is this user's own, as on many systems, or may write to these sources anyway."""
     sources = os.stat(__file__)
     if sources.st_gid == gid and sources.st_mode & stat.S_IWGRP:
         return True
@@ -47,7 +46,7 @@ def _refuse_strangers(path: Path, status: os.stat_result):
             f"and nothing of theirs is run: {remove}"
         )
     by_group = status.st_mode & stat.S_IWGRP and not _is_trusted_group(status.st_gid)
-    # In a folder with the sticky bit, as /tmp, nobody can take away or replace what is another's.
+    # In a folder with the sticky bit, like /tmp, users cannot remove or replace each other's files.
     is_sticky = stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX
     if (by_group or status.st_mode & stat.S_IWOTH) and not is_sticky:
         raise NotOwnError(
@@ -58,8 +57,8 @@ def _refuse_strangers(path: Path, status: os.stat_result):
 
 
 def opened(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
-    """A descriptor of the file or folder, opened without following a link. NotOwnError where it is a link or
-    somebody else's, OSError where it is not there."""
+    """A descriptor of the file or folder, opened without following a link. NotOwnError if it is a link or
+    another user's, OSError if it does not exist."""
     try:
         descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode)
     except OSError as error:
@@ -82,8 +81,8 @@ def opened(path: Path, flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
 
 
 def make_folder(folder: Path, top: Path | None = None):
-    """Makes the folder where it is missing. NotOwnError where it, or one above it down from `top`, is not
-    this user's own."""
+    """Makes the folder if it is missing. NotOwnError if it, or a folder between `top` and it, is not this
+    user's own."""
     top = folder if top is None else top
     top.parent.mkdir(parents=True, exist_ok=True)
     for level in (*(above for above in reversed(folder.parents) if above.is_relative_to(top)), folder):
@@ -97,8 +96,8 @@ def locked(path: Path, what: str = "", top: Path | None = None):
     """Holds the lock file, so that two processes, or two threads, do not build the same library at once.
     Nothing is ever written to the file.
 
-    what: the library's title; where it is given and another process holds the lock, a line says that this one
-    waits. top: as for `make_folder()`, which makes the file's folder.
+    what: the library's title; with it, a line tells if this process waits for another one. top: as for
+    `make_folder()`, which makes the file's folder.
     """
     make_folder(path.parent, top)
     descriptor = opened(path, os.O_RDWR | os.O_CREAT)
@@ -121,21 +120,20 @@ def _digest(path: Path, device: int, inode: int, size: int, written: int, change
 
 
 def digest_of(path: Path) -> str:
-    """A digest of the file's bytes, for a file in a folder that is this user's own. NotOwnError where the
-    file or its folder is not."""
+    """A digest of the file's bytes. NotOwnError if the file or its folder is not this user's own."""
     os.close(opened(path.parent, os.O_RDONLY | os.O_DIRECTORY))
     descriptor = opened(path)
     try:
         status = os.fstat(descriptor)
     finally:
         os.close(descriptor)
-    # Who writes to a file can set back the time of its bytes, and not the time of its change.
+    # A writer can set back a file's modification time, but not its change time.
     times = status.st_mtime_ns, status.st_ctime_ns
     return _digest(path, status.st_dev, status.st_ino, status.st_size, *times)
 
 
 def read_text(path: Path) -> str:
-    """What a small file of this user's own says."""
+    """The contents of a small file of this user."""
     with os.fdopen(opened(path)) as file:
         return file.read()
 
@@ -145,13 +143,12 @@ def _seal_of(path: Path) -> Path:
 
 
 def seal(path: Path):
-    """Notes the bytes of a file that has been built."""
+    """Notes the bytes of a built file."""
     _seal_of(path).write_text(digest_of(path))
 
 
 def is_sealed(path: Path) -> bool:
-    """Whether the file is there, with the bytes that it had when it was built. NotOwnError where it is not
-    this user's own."""
+    """Whether the file exists, with the bytes that were noted. NotOwnError if it is not this user's own."""
     try:
         return digest_of(path) == read_text(_seal_of(path))
     except FileNotFoundError:

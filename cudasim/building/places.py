@@ -1,10 +1,9 @@
-"""Where things are: the simulator's sources, and the folders that libraries and kernels are built in.
+"""Where things are: the simulator's sources, and the folders in which libraries and kernels are built.
 
-cudasim runs from its clone or from an installed wheel, which carries simulators that were built beforehand.
+cudasim runs from its clone or from an installed wheel, which carries prebuilt simulators.
 
-What is built goes into `build/` of a clone that its user may write to, else into a folder of the user's own:
-$CUDASIM_CACHE, or `cudasim` in the platform's folder for caches ($XDG_CACHE_HOME or ~/.cache;
-~/Library/Caches on macOS).
+Built files go into `build/` of a writable clone, else into a folder of the user: $CUDASIM_CACHE, or `cudasim`
+in the platform's folder for caches ($XDG_CACHE_HOME or ~/.cache; ~/Library/Caches on macOS).
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ PREBUILT = SOURCES / "prebuilt"
 IN_CLONE = (SOURCES / "pyproject.toml").is_file()
 CLONE_BUILD = SOURCES.parent / "build" if IN_CLONE else None
 
-# What a library that was built elsewhere calls each folder of sources. A program that has kernels of its own
-# adds their folder.
+# The name of each source folder in a library that was built elsewhere. A program with its own kernels adds
+# their folder.
 MAPPED = {"/cudasim": SOURCES}
 
-# Where a kernel from a cell or a string finds headers in quotes, besides the folders that its user names.
+# Where a kernel from a cell or a string finds headers in quotes, besides the folders that the user names.
 HEADER_FOLDERS = [SOURCES]
 
 # The packages between a user's line and a launch, which a warning at that line skips.
 PACKAGES = [SOURCES]
 
-# The variables that name the user's cache, the first one that is set. A program that has had one of its own
+# Variables that may name the user's cache; the first one that is set counts. A program with its own variable
 # puts it in front.
 CACHE_VARIABLES = ["CUDASIM_CACHE"]
 
-# The cache holds at most so many bytes; what was used longest ago is removed first. A library for every GPU
-# architecture has some 20 MB, a live kernel 50 KB.
+# The cache holds at most this many bytes; the least recently used entries are removed first. A library for
+# every GPU architecture has some 20 MB, a live kernel 50 KB.
 CACHE_LIMIT = 1 << 30
 
 
@@ -45,8 +44,8 @@ def cache_variable() -> str:
 
 
 def home_folder() -> Path:
-    """The user's own folder. One who has none, such as a number that a container runs as, gets a name where
-    nothing can be written, and whoever tries to says so."""
+    """The user's home folder. A user without one, such as a bare number in a container, gets a path where
+    nothing can be written, so that a later write fails with a clear error."""
     try:
         return Path.home()
     except RuntimeError:
@@ -54,8 +53,7 @@ def home_folder() -> Path:
 
 
 def cache_folder() -> Path:
-    """The user's own folder for what is built: $CUDASIM_CACHE, or `cudasim` in the platform's folder for
-    caches."""
+    """The user's folder for built files: $CUDASIM_CACHE, or `cudasim` in the platform's folder for caches."""
     for variable in CACHE_VARIABLES:
         if os.environ.get(variable):
             return Path(os.environ[variable]).expanduser().absolute()
@@ -67,7 +65,7 @@ def cache_folder() -> Path:
 def is_writable(folder: Path) -> bool:
     """Whether files can be made in the folder, which need not exist yet."""
     existing = folder
-    # Path.exists() raises where a folder above may not be read.
+    # Path.exists() raises if a folder above is not readable.
     while not os.path.exists(existing) and existing != existing.parent:
         existing = existing.parent
     try:
@@ -78,7 +76,7 @@ def is_writable(folder: Path) -> bool:
 
 
 def uses_cache(clone_build: Path | None = CLONE_BUILD) -> bool:
-    """Whether libraries are built in the user's own folder, and not in this folder of a clone."""
+    """Whether libraries are built in the user's folder, and not in this folder of a clone."""
     is_named = any(os.environ.get(variable) for variable in CACHE_VARIABLES)
     return is_named or clone_build is None or not is_writable(clone_build)
 
@@ -89,7 +87,7 @@ def build_folder(clone_build: Path | None = CLONE_BUILD) -> Path:
 
 
 def _entries() -> list[tuple[float, int, Path]]:
-    """What the cache holds: when it was last used, its bytes, its folder."""
+    """The entries of the cache: time of last use, bytes, folder."""
     found = []
     folder = cache_folder()
     for entry in [*folder.glob("lib-*"), *folder.glob("live/*/")]:
@@ -101,8 +99,8 @@ def _entries() -> list[tuple[float, int, Path]]:
 
 
 def prune_cache(limit: int = CACHE_LIMIT, keep: Path | None = None) -> int:
-    """Removes what was used longest ago until the cache holds at most `limit` bytes. Returns the removed
-    bytes.
+    """Removes the least recently used entries until the cache holds at most `limit` bytes. Returns the number
+    of removed bytes.
 
     keep: an entry that stays, however large it is.
     """

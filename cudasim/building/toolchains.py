@@ -19,10 +19,10 @@ from cudasim.building.compilers import (
 from cudasim.building.places import MAPPED
 
 C_WARNINGS = ("-Wall", "-Wextra", "-Wno-unknown-pragmas")
-# A kernel's local arrays are on a stack whose guard page no large array may step over.
-# nvcc contracts a * b + c and lets floats be read as a float4; the C compiler is told to do the same. Of the
-# debugging information only lines are read, and where variables are takes gcc up to half of a build's time:
-# it follows them no further than their assignments, which its lines depend on.
+# A kernel's local arrays are on a stack whose guard page no large array may step over. nvcc contracts a * b +
+# c and lets floats be read as a float4; the C compiler gets flags for the same. Only the lines of the
+# debugging information are read. Places of variables would take gcc up to half of a build's time, so it
+# follows them only to their assignments, on which its lines depend.
 C_FLAGS = (
     "-O2",
     "-g",
@@ -36,7 +36,7 @@ C_FLAGS = (
     "-fstack-clash-protection",
     *C_WARNINGS,
 )
-# With these flags a kernel calls the counted simulator before every memory access, at every branch, and where
+# With these flags a kernel calls the counted simulator before every memory access, at every branch, and when
 # an index leaves its array. A GPU moves a float4 at once, so the compiler must not take structs apart. The
 # simulator finds where the branches and loops of a kernel join again by the order of its instructions, so the
 # compiler must keep the source's order.
@@ -50,17 +50,17 @@ COUNTED_KERNEL_FLAGS = (
     "-fno-toplevel-reorder",
 )
 # A kernel that is checked and not counted has this flag too, which finds a pointer that leaves a local array.
-# The flag keeps the compiler from making one load of two equal ones, which a GPU's compiler does, so a kernel
-# that is counted goes without it.
+# It keeps the compiler from merging two equal loads, as a GPU's compiler does, so a counted kernel does not
+# have it.
 ONLY_CHECKED_FLAGS = ("-fsanitize=object-size",)
-# Every access of a kernel asks for a thread-local variable; without a procedure linkage table that call is
-# direct. Functions begin with a cache line, or else the ones that every access calls are some percent slower
-# after a change anywhere before them.
+# Every access of a kernel reads a thread-local variable by a call, which is direct without a procedure
+# linkage table. Functions are aligned to cache lines; otherwise those that every access calls get some
+# percent slower after a change anywhere before them.
 COUNTED_OTHER_FLAGS = ("-DSIM_COUNTED", "-fno-plt", "-falign-functions=64")
-# CUDASIM_C_FLAGS="-march=x86-64-v2 -ffp-contract=off" computes as another processor would.
+# CUDASIM_C_FLAGS="-march=x86-64-v2 -ffp-contract=off" computes like another processor.
 CHOSEN_C_FLAGS = tuple(os.environ.get("CUDASIM_C_FLAGS", "").split())
-# AddressSanitizer looks at every access itself. The three checks that are left out look at the pointer once
-# more, and make a kernel of many unrolled accesses compile several times as long.
+# AddressSanitizer checks every access itself. The three omitted checks examine the pointer again, and kernels
+# of many unrolled accesses would compile several times as long.
 SANITIZER_FLAGS = (
     "-O1",
     "-fsanitize=address,undefined",
@@ -68,14 +68,14 @@ SANITIZER_FLAGS = (
     "-fno-sanitize-recover=all",
     "-fno-omit-frame-pointer",
 )
-# For what is found where no compiler says which of them it takes.
+# For results that are found without knowing the compiler.
 ALL_FLAGS = (
     *(*C_FLAGS, *COUNTED_KERNEL_FLAGS, *ONLY_CHECKED_FLAGS, *COUNTED_OTHER_FLAGS, *CHOSEN_C_FLAGS),
     *SANITIZER_FLAGS,
 )
 
-# FGN_NVCC_FLAGS="-Ofc max --compress-mode=none" compiles in a fifth of the time, for who only wants to see
-# that the kernels compile.
+# FGN_NVCC_FLAGS="-Ofc max --compress-mode=none" compiles in a fifth of the time, to check only that the
+# kernels compile.
 NVCC_FLAGS = (
     *os.environ.get("FGN_NVCC_FLAGS", "").split(),
     "-O3",
@@ -113,7 +113,7 @@ def _wheel_folders() -> list[str]:
 
 
 def find_cuda_tool(name: str) -> str | None:
-    """A tool of CUDA's toolkit in $CUDA_HOME, in PATH, in /usr/local/cuda or in a wheel."""
+    """Finds a tool of CUDA's toolkit in $CUDA_HOME, in PATH, in /usr/local/cuda or in a wheel."""
     cuda_home = os.environ.get("CUDA_HOME")
     folders = (*((f"{cuda_home}/bin",) if cuda_home else ()), "", "/usr/local/cuda/bin", *_wheel_folders())
     return next((path for folder in folders if (path := shutil.which(os.path.join(folder, name)))), None)
@@ -135,9 +135,8 @@ def c_toolchain(
             "recorded results and, with nvcc and a GPU, arrays on the GPU still work"
         )
     # The library is built where it runs, so it may use this processor's own instructions. The macros that the
-    # compiler predefines name its version and all that it knows about the processor.
-    # A simulator that a wheel carries is for every processor of its kind, and its sources are where the wheel
-    # puts them.
+    # compiler predefines name its version and all that it knows about the processor. A wheel's simulator is
+    # for every processor of its kind, and its sources are where the wheel puts them.
     for_wheel = os.environ.get("CUDASIM_BUILDS_WHEEL") == "1"
     natives = ((),) if for_wheel else (("-march=native",), ("-mcpu=native",), ())
     for native in natives:
@@ -159,7 +158,7 @@ def c_toolchain(
 
 
 def nvcc_toolchain(architectures: tuple[str, ...] = ()) -> Toolchain:
-    """nvcc with its flags. architectures: of the machine code that it makes, as -gencode names them."""
+    """nvcc with its flags. architectures: those of its machine code, as -gencode names them."""
     nvcc = find_nvcc()
     if nvcc is None:
         raise MissingToolError(
@@ -168,9 +167,9 @@ def nvcc_toolchain(architectures: tuple[str, ...] = ()) -> Toolchain:
         )
     identity = command_output([nvcc, "--version"]) or ""
     release = re.search(r"release (\d+)", identity)
-    # Machine code is a sixth of the bytes so. Drivers before 12.4 do not read what is compressed so, and
-    # every driver for CUDA 13 does. Not --split-compile: nvcc 13.0 makes other code with it, which keeps the
-    # sums of a tile in local memory (tests/fgn/test_gpu.py).
+    # This compresses machine code to a sixth. Drivers before 12.4 cannot read it, but every driver for CUDA
+    # 13 can. --split-compile is not used: with it nvcc 13.0 keeps the sums of a tile in local memory
+    # (tests/fgn/test_gpu.py).
     is_new = release is not None and int(release.group(1)) >= 13
     compresses = is_new and not any(flag.startswith("--compress-mode") for flag in NVCC_FLAGS)
     flags = (*architectures, *NVCC_FLAGS, *(("--compress-mode=size",) if compresses else ()))

@@ -1,7 +1,6 @@
-"""Wheels that carry libraries for every processor of their kind, so that who has no compiler needs none.
+"""Wheels that carry libraries for every processor of their kind, so that users need no compiler.
 
-Such a wheel is for one platform and any Python 3: cffi loads the libraries in it, which know nothing of
-Python.
+Such a wheel is for one platform and any Python 3: cffi loads its libraries, which do not depend on Python.
 """
 
 from __future__ import annotations
@@ -21,8 +20,8 @@ from cudasim.building.lines import write_table
 
 
 def build_for_every_processor(libraries: Iterable[Library], folder: Path):
-    """Builds the libraries, and tables of their lines, into a folder that a wheel carries; says on the way
-    which ones it has no compiler for."""
+    """Builds the libraries, and tables of their lines, into a wheel's folder; reports the libraries for which
+    it has no compiler."""
     os.environ["CUDASIM_BUILDS_WHEEL"] = "1"
     for each in libraries:
         needed = folder.parent / "needed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-# Imported when they are first used: a launch that is only checked does not wait for pandas.
+# Imported on first use: a launch that is only checked does not wait for pandas.
 _NAMES = {
     "check": "counted",
     "count": "counts",

@@ -1,8 +1,8 @@
-"""Kernels of strangers, in a process of their own that whoever asks does not trust.
+"""Runs strangers' kernels in a separate process, which the caller does not trust.
 
-`Apart` starts the process and speaks to it in JSON and bytes, which it reads as such: nothing that a kernel
+`Apart` starts the process and exchanges JSON and bytes with it, and only parses them: nothing that a kernel
 does can make it run code here. The process gets a source, a launch as text, arrays and sizes; it never sees
-what the right results are. What a library of the source's may call is checked before it is loaded.
+the right results. The functions that a source's library calls are checked before it is loaded.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SECONDS_TO_TELL = 60.0  # in which a process says where its kernel is
 _MOST_FILE_BYTES = 256 << 20
 _ALIGNMENT = 256
 
-# What a kernel's library calls: the simulator, what the compiler puts in, and functions of a number.
+# What a kernel's library may call: the simulator, the compiler's own calls, and functions of a number.
 _ALLOWED = re.compile(
     r"(?:sim_|__tsan_|__ubsan_handle_|__sanitizer_cov_|_ITM_)\w+"
     r"|__cxa_finalize|__gmon_start__|__tls_get_addr|__assert_fail|__stack_chk_fail|mem(?:cpy|set|move)"
@@ -47,16 +47,16 @@ _ALLOWED = re.compile(
 )
 
 
-# What hides accesses from the simulator, and what could write these words piece by piece.
+# Words that hide accesses from the simulator, and what could compose these words from pieces.
 _HIDES = re.compile(r"\w*(?:sanitize|instrument)\w*|##|%:%:")
 
 
 class Refused(ValueError):
-    """A source whose compiled code would call what no kernel calls."""
+    """A source whose compiled code would call a function that no kernel needs."""
 
 
 class Stopped(RuntimeError):
-    """The process ended, or was ended. lines: where the kernel was, if it did not end by itself.
+    """The process ended, or was ended. lines: the kernel's place, if the process did not end by itself.
 
     status: the exit status of a process that ended; None for one that took too long.
     """
@@ -68,8 +68,8 @@ class Stopped(RuntimeError):
 
 @dataclass(frozen=True)
 class Counts:
-    """What a call's launches did together. totals: columns of `count()`. lines: those of `count_lines()`, a
-    dict for each line. busiest: the most requests of one warp."""
+    """The sum of a call's launches. totals: columns of `count()`. lines: those of `count_lines()`, a dict for
+    each line. busiest: the most requests of one warp."""
 
     launches: int
     totals: dict[str, float]
@@ -78,12 +78,12 @@ class Counts:
 
 
 def tiles(total: int, size: int) -> int:
-    """How many tiles of `size` cover `total`."""
+    """The number of tiles of `size` that cover `total`."""
     return -(-total // size)
 
 
 def launch(expression: str, kernels: Mapping[str, object], names: Mapping[str, object]) -> None:
-    """Launches kernels as an expression of Python says, which has them by these names, and `tiles()`."""
+    """Evaluates a Python expression that launches kernels by these names; it also has `tiles()`."""
     eval(expression, {"__builtins__": {}}, {**kernels, "tiles": tiles, **names})
 
 
@@ -104,7 +104,7 @@ def counts_of(call) -> Counts:
 
 
 def foreign_calls(library: Path) -> list[str]:
-    """The functions that a library would call and no kernel has to. RuntimeError without `nm`."""
+    """The functions that a library would call although no kernel needs them. RuntimeError without `nm`."""
     nm = shutil.which("nm") or shutil.which("llvm-nm")
     if nm is None:
         raise RuntimeError("nm (of binutils) is not here: it tells what a kernel's library would call")
@@ -116,14 +116,14 @@ def foreign_calls(library: Path) -> list[str]:
 
 
 def refuse_hiding(source: str) -> None:
-    """Refused for a source that could tell the compiler to hide its accesses."""
+    """Raises Refused for a source that could make the compiler hide its accesses."""
     joined = re.sub(r"\\[ \t\r]*\n", "", source)
     if found := _HIDES.search(joined):
         raise Refused(f"{found[0]} is in the source, and may hide accesses from what counts them")
 
 
 def as_allocated(dtype, shape: Sequence[int], data: bytes) -> np.ndarray:
-    """An array of these bytes, aligned as cudaMalloc() does: the sectors of a request depend on it."""
+    """An array of these bytes, aligned as by cudaMalloc(), because a request's sectors depend on that."""
     memory = np.empty(len(data) + _ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % _ALIGNMENT
     aligned = memory[first : first + len(data)]
@@ -173,7 +173,7 @@ def _is_over(connection: Connection, file: str) -> None:
 
 
 def serve(descriptor: int) -> None:
-    """What the process does: one source, as many launches as are asked for."""
+    """The process's work: one source, and launches as they are requested."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (_MOST_FILE_BYTES, _MOST_FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     connection = Connection(descriptor)
@@ -199,8 +199,8 @@ def serve(descriptor: int) -> None:
 
 
 class Apart:
-    """A kernel in a process of its own. `check()` and `counts()` raise what the functions of their names do,
-    and Refused, and Stopped for a process that is gone.
+    """A kernel in a separate process. `check()` and `counts()` raise what the functions of these names raise,
+    Refused, and Stopped if the process is gone.
 
     source, name: of the kernel, as for `cudasim.kernel()`. more: further kernels of the source, which the
     launch calls too. seconds: the most that a launch may take.
@@ -239,7 +239,7 @@ class Apart:
         self._folder.cleanup()
 
     def _heard(self, seconds: float) -> dict:
-        """The process's next answer, or what it means, raised."""
+        """Returns the process's next answer, or raises the exception that it means."""
         try:
             if not self._connection.poll(seconds):
                 raise Stopped(f"no answer in {seconds:g} seconds")
@@ -258,13 +258,13 @@ class Apart:
         return answer
 
     def _ended(self) -> int | None:
-        """The status of a process that has closed its end."""
+        """The exit status of a process that has closed its end."""
         with suppress(subprocess.TimeoutExpired):
             return self._process.wait(_SECONDS_TO_TELL)
         return None
 
     def build(self) -> None:
-        """Compiles the kernel and looks at what it would call."""
+        """Compiles the kernel and checks which functions it would call."""
         refuse_hiding(self.source)
         self._connection.send_bytes(
             json.dumps({"source": self.source, "kernels": self.names, "file": self.file}).encode()
@@ -295,11 +295,11 @@ class Apart:
         return answer
 
     def check(self, expression: str, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> None:
-        """Launches the kernel under every check; the arrays have what it made of them."""
+        """Launches the kernel under every check; the arrays have its results."""
         self._asked("check", expression, arrays, dict(sizes))
 
     def counts(self, expression: str, arrays: Mapping[str, np.ndarray], sizes: Mapping[str, int]) -> Counts:
-        """What the launches did."""
+        """The counts of the launches."""
         return Counts(**self._asked("count", expression, arrays, dict(sizes))["counts"])
 
 

@@ -1,23 +1,22 @@
-"""Count and check what kernels do to memory, on the simulator and without a GPU.
+"""Counts and checks what kernels do to memory, on the simulator and without a GPU.
 
 `count()` and `count_lines()` run a call and return what each of its launches asked of memory, as a profiler
-would: the columns are the names that Nsight Compute (ncu) has for the same numbers. `check()` runs a call and
-raises KernelFault at the first access that is out of bounds or misaligned, reads shared memory that nobody
-has written, or races with another thread; at a barrier that not all threads reach; at a shuffle that waits in
-vain. Counting checks as well.
+would: the columns have Nsight Compute's (ncu's) names for the same numbers. `check()` runs a call and raises
+KernelFault at the first access that is out of bounds or misaligned, reads unwritten shared memory, or races
+with another thread; at a barrier that not all threads reach; or at a shuffle that waits in vain. Counting
+also checks.
 
-A call is anything without arguments that launches kernels on arrays or tensors of the CPU:
+A call is any function without arguments that launches kernels on arrays or tensors of the CPU:
 
     cudasim.count(lambda: scale[grid, block](y, x, 2.0, n))
 
 Several threads may count and check at a time, each its own call: their launches take turns. A count or a
-check follows its call into the threads that the call starts, and a fault in one of them is raised when the
-call has ended. It does not follow into threads that ran before (a pool of the user's own): those run
-unchecked.
+check includes the threads that its call starts, and a fault in one of them is raised when the call has ended.
+Threads that ran before (a pool of the user) are not included: they run unchecked.
 
-Global requests, sectors and bytes equal those of ncu on an H200 for every kernel that is recorded, and so do
-shared requests and wavefronts where a kernel states its access widths: tests/fgn/test_agreement.py has the
-recorded numbers, and the differences with their reasons.
+Global requests, sectors and bytes equal those of ncu on an H200 for every recorded kernel. So do shared
+requests and wavefronts if a kernel states its access widths. tests/fgn/test_agreement.py has the recorded
+numbers, and the differences with their reasons.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ from cudasim.building.library import COUNTED_SIMULATOR, ffi, is_counting
 from cudasim.counting.faults import KernelFault, fault_of, warn
 from cudasim.counting.places import Place, find_places, places_of, source_file, string_of, triple
 
-# The GPU whose L2 cache is modelled, if no other is named.
+# The GPU whose L2 cache is modelled by default.
 H200_L2_BYTES = 50 << 20
 H200_MULTIPROCESSORS = 132
 
 
 class _Session:
-    """One call of `count()` or `check()`: its settings, and what its launches did."""
+    """One call of `count()` or `check()`: its settings, and its launches' results."""
 
     def __init__(
         self, multiprocessors: int, l2_bytes: int, keeps_warps: bool, only_checks: bool, l1_bytes: int = 0
@@ -60,7 +59,7 @@ class _Session:
         self.unwritten: list[tuple[int, Array]] = []  # where memory began unwritten, and its map
 
     def map_of(self, address: int, size: int) -> int | None:
-        """The address of the map of what has been written there; None where all is taken to be."""
+        """The address of the map of written bytes there; None if all bytes count as written."""
         for begin, written in self.unwritten:
             if begin <= address and address + size <= begin + written.nbytes:
                 return written.address + address - begin
@@ -69,8 +68,8 @@ class _Session:
 
 _session: ContextVar[_Session | None] = ContextVar("session", default=None)
 
-# The counted simulator has one table of the memory that kernels may access, and one list of launches: from
-# allow() to forbid_all() it belongs to one thread.
+# The counted simulator has one table of memory that kernels may access, and one list of launches. From
+# allow() to forbid_all() both belong to one thread.
 _turn = threading.RLock()
 _has_turn = threading.local()
 
@@ -85,7 +84,7 @@ os.register_at_fork(after_in_child=_renew_turn)
 
 
 def fault(library) -> KernelFault | None:
-    """Why the simulator's last launch on this OS thread failed; None when it did not, or on a GPU.
+    """Why the simulator's last launch on this OS thread failed; None if it succeeded, or on a GPU.
 
     library: what `Library.load()` returned.
     """
@@ -97,11 +96,11 @@ def fault(library) -> KernelFault | None:
 
 
 def allow(place: Callable[[int], int] = int, /, **tensors):
-    """Lets kernels access these CPU tensors until `forbid_all()`. The tensors' names go into reports. place:
-    where the launch has the memory of an address, if it runs on copies.
+    """Lets kernels access these CPU tensors until `forbid_all()`. Reports use the tensors' names. place:
+    gives an address's place in the launch, if that runs on copies.
 
-    Until then no other thread runs kernels that are counted. Does nothing outside `recording()`: only then
-    accesses are checked. RuntimeError when the count or check that started this thread has ended.
+    Until then no other thread runs counted kernels. Does nothing outside `recording()`, because only there
+    accesses are checked. RuntimeError if the count or check that started this thread has ended.
     """
     session = _session.get()
     if session is None:
@@ -130,7 +129,7 @@ def allow(place: Callable[[int], int] = int, /, **tensors):
 
 
 def forbid_all():
-    """Ends what `allow()` began, and takes what the launches since then did."""
+    """Ends what `allow()` began, and takes the results of the launches since then."""
     if not getattr(_has_turn, "now", False):
         return
     library = COUNTED_SIMULATOR.load()
@@ -150,7 +149,7 @@ def forbid_all():
 
 @dataclass(frozen=True)
 class Instruction:
-    """One load, store or atomic of a kernel, and what it did in one launch; see counted.h for the numbers."""
+    """One load, store or atomic of a kernel, and its counts in one launch; counted.h explains the numbers."""
 
     place: Place
     space: str
@@ -182,7 +181,7 @@ class BasicBlock:
 
 @dataclass(frozen=True)
 class Launch:
-    """What one launch did."""
+    """The counts of one launch."""
 
     kernel: str
     file: str
@@ -225,7 +224,7 @@ def _blocks(record) -> Iterator[tuple[int, object]]:
 
 
 def _launches(library, memory: tuple[tuple[str, int, int], ...] = ()) -> Iterator[Launch]:
-    """The launches since `counted_clear()`, in order. memory: what they might access."""
+    """The launches since `counted_clear()`, in order. memory: what they were allowed to access."""
     spaces = {library.COUNTED_GLOBAL: "global", library.COUNTED_SHARED: "shared"}
     operations = {library.COUNTED_LOAD: "ld", library.COUNTED_STORE: "st", library.COUNTED_ATOMIC: "atom"}
     numbers = (
@@ -285,8 +284,7 @@ _plain_start = threading.Thread.start
 
 
 def _start_in_context(thread: threading.Thread):
-    """Stands for threading.Thread.start() while something is recorded, so that the new thread is recorded
-    too."""
+    """Replaces threading.Thread.start() during a recording, so that the new thread is recorded too."""
     if _session.get() is not None:
         context, run = contextvars.copy_context(), thread.run
         thread.run = lambda: context.run(run)
@@ -305,14 +303,13 @@ def _threads_follow(begins: bool):
 
 
 def dtype_at(address: int) -> str | None:
-    """The name of the dtype of the tensor that begins at this address, if a kernel of this count or check may
-    access it."""
+    """The dtype's name of the tensor at this address, if a kernel of this count or check may access it."""
     session = _session.get()
     return session.dtypes.get(address) if session is not None else None
 
 
 def only_checks() -> bool:
-    """Whether CPU tensors run on the simulator that counts and checks, and nothing is counted."""
+    """Whether CPU tensors run on the simulator that counts and checks, but only checks now."""
     session = _session.get()
     return session is not None and session.only_checks
 
@@ -328,12 +325,12 @@ def recording(
 ) -> Iterator[list[Launch]]:
     """In this context CPU tensors run on the simulator that counts and checks.
 
-    multiprocessors, l2_bytes: of the GPU whose L2 cache is modelled. keeps_warps: whether launches keep what
-    each warp did. only_checks: nothing is counted, and the list stays empty. unwritten: as for `check()`.
+    multiprocessors, l2_bytes: of the GPU whose L2 cache is modelled. keeps_warps: whether launches keep each
+    warp's counts. only_checks: nothing is counted, and the list stays empty. unwritten: as for `check()`.
     l1_bytes: of a block's L1 cache, which makes every launch a sample (counted_sample() in counted.h).
 
-    Yields a list, which has all launches when the context has ended. A fault is raised where it happens, as
-    KernelFault, from the function whose kernel it is in; one of another thread also when the context ends.
+    Yields a list, which has all launches when the context has ended. A fault is raised as KernelFault from
+    the function that launched the kernel; one of another thread also when the context ends.
     """
     COUNTED_SIMULATOR.load()
     if is_counting.get():
@@ -360,8 +357,8 @@ def recording(
 
 @contextmanager
 def one_block_at_a_time() -> Iterator[None]:
-    """In this context one OS thread runs the blocks of what this thread counts and checks, in their order:
-    of several faults that a kernel has, the same one is told each time."""
+    """In this context one OS thread runs the counted and checked blocks of this thread in order. So the same
+    one of a kernel's several faults is reported each time."""
     library = COUNTED_SIMULATOR.load()
     library.sim_set_own_threads(1)
     try:
@@ -385,8 +382,7 @@ def checking() -> Iterator[None]:
 
 
 def running_places(seconds: float = 0.5) -> set[Place]:
-    """Where the kernel that another thread of this process runs was in the next `seconds`: the lines of a
-    loop that does not end."""
+    """Where another thread's kernel is during the next `seconds`: the lines of a loop that does not end."""
     library, seen = COUNTED_SIMULATOR.load(), set()
     most = os.cpu_count() or 1
     counters = ffi().new("unsigned long long[]", most)
@@ -398,7 +394,7 @@ def running_places(seconds: float = 0.5) -> set[Place]:
 
 
 def expect_function(call: object) -> None:
-    """TypeError for what is no function. Where the caller forgot `lambda:`, the call is over before counting
+    """Raises TypeError if it is no function. If the caller forgot `lambda:`, the call is over before counting
     begins."""
     if not callable(call):
         raise TypeError(f"call: expected a function, as in lambda: kernel[grid, block](...), got {call!r}")
@@ -407,14 +403,13 @@ def expect_function(call: object) -> None:
 def check(call: Callable[[], object], unwritten: Iterable = ()):
     """Runs `call` and returns what it returns, or raises KernelFault at the first fault of a kernel.
 
-    unwritten: CPU tensors or arrays whose memory nobody has written, such as those of `torch.empty()`. A
-    kernel that reads there what no kernel in this call has written before is a fault:
-    `check(call, unwritten=[y])` finds a `y[i] += x[i]` whose y was never set to zero. What torch writes there
-    meanwhile does not count, and an argument of which only a part is among this memory is taken to be
-    written.
+    unwritten: CPU tensors or arrays with unwritten memory, such as those of `torch.empty()`. Reading there
+    before a kernel of this call has written is a fault: `check(call, unwritten=[y])` finds a `y[i] += x[i]`
+    whose y was never set to zero. Writes by torch do not count. An argument that is only partly in this
+    memory counts as written.
 
-    Nothing is counted, which is faster than `count()`. Threads that write the same value to the same place
-    with nothing to order them are no fault, but a KernelWarning.
+    Nothing is counted, so it is faster than `count()`. Unordered threads that write the same value to the
+    same place are no fault, but a KernelWarning.
     """
     expect_function(call)
     memories = []

@@ -1,4 +1,4 @@
-"""What launches ask of memory, by ncu's names: of each launch, line and warp."""
+"""What launches ask of memory, by ncu's names: for each launch, line and warp."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _of(instructions, space: str, operation: str) -> list[Instruction]:
 
 
 def _metrics(instructions) -> dict[str, int]:
-    """What instructions did, by ncu's names."""
+    """The counts of instructions, by ncu's names."""
     values = {}
     for operation in ("ld", "st", "atom"):
         chosen = _of(instructions, "global", operation)
@@ -49,7 +49,7 @@ def _metrics(instructions) -> dict[str, int]:
 
 
 def _table(rows: list[dict]) -> pd.DataFrame:
-    import pandas as pd  # whoever only checks does not wait for it
+    import pandas as pd  # a check alone does not wait for it
 
     return pd.DataFrame(rows)
 
@@ -66,17 +66,17 @@ def count(
 ) -> pd.DataFrame:
     """Runs `call` and returns a row for each of its launches, in order.
 
-    Columns: kernel; grid and block, as (x, y, z); metrics by ncu's names; and, which ncu has no names for,
+    Columns: kernel; grid and block, as (x, y, z); metrics by ncu's names; and, without names of ncu,
 
     memory_instructions, memory_threads: requests of global and shared memory, and the threads that were
-        active in them. memory_threads / memory_instructions is 32 where lanes stay together; ncu has the
+        active in them. memory_threads / memory_instructions is 32 if lanes stay together; ncu has the
         same of instructions of all kinds, as smsp__thread_inst_executed_per_inst_executed.ratio.
-    unique_sectors_read, unique_sectors_written: of 32 bytes, of the whole launch: what must come from DRAM if
-        nothing is in a cache before, and what must go there at some time.
+    unique_sectors_read, unique_sectors_written: of 32 bytes, of the whole launch: those that must come from
+        DRAM if nothing is in a cache before, and those that must go there at some time.
     barriers: __syncthreads(), once for each warp. warp_operations: shuffles, votes, __syncwarp(), likewise.
-    tensor_copies, tensor_bytes: boxes that TMA was asked for and their bytes, those of a multicast once.
-    tensor_stores, tensor_stored_bytes: boxes that TMA was to store, or to combine with what is there.
-    products: wgmma, once for each warpgroup. What TMA reads of DRAM, and writes there, is not modelled:
+    tensor_copies, tensor_bytes: boxes that TMA had to copy and their bytes, once for a multicast.
+    tensor_stores, tensor_stored_bytes: boxes that TMA had to store, or to combine with the tensor.
+    products: wgmma, once for each warpgroup. TMA's traffic with DRAM is not modelled:
         dram__bytes_read.sum and unique_sectors_read of a launch with tensor_copies are NaN, and
         dram__bytes_write.sum and unique_sectors_written of one with tensor_stores.
 

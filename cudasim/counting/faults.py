@@ -13,18 +13,18 @@ from cudasim.source import launched_sources
 
 
 class KernelFault(RuntimeError):
-    """A kernel did what no kernel may do. The message tells it in words; programs read the attributes.
+    """A kernel did what no kernel may do. The message describes it; programs read the attributes.
 
-    kind: "out of bounds", "misaligned", "uninitialised" (shared memory), "unwritten" (global memory, where
-    `check()` was told so), "race", "race between blocks", "barrier divergence",
-    "missing lane", "lane not in mask", "shuffle width", "invalid launch", "out of memory", "interrupted",
-    "assertion", "trap", "undefined arithmetic" (a conversion to an integer that cannot hold the value, a
-    shift by too many bits) or "crash" (the processor refused an access, or a division by zero); of Hopper's
-    machine "deadlock", "mbarrier misuse", "block has exited", "race for a stage", "missing proxy fence",
+    kind: "out of bounds", "misaligned", "uninitialised" (shared memory), "unwritten" (global memory that
+    `check()` was given as unwritten), "race", "race between blocks", "barrier divergence", "missing lane",
+    "lane not in mask", "shuffle width", "invalid launch", "out of memory", "interrupted", "assertion",
+    "trap", "undefined arithmetic" (a conversion to an integer that cannot hold the value, a shift by too
+    many bits) or "crash" (the processor refused an access, or a division by zero); of Hopper's machine
+    "deadlock", "mbarrier misuse", "block has exited", "race for a stage", "missing proxy fence",
     "missing register fence", "sums not waited for" or "wrong layout".
-    kernel: its name. file, line: where it happened. block, thread: which thread did it, as (x, y, z). index:
-    in elements of the argument or array. other_thread, other_block, other_file, other_line: the same of the
-    second thread, when there are two. An attribute that does not apply is None.
+    kernel: its name. file, line: where it happened. block, thread: the thread, as (x, y, z). index: in
+    elements of the argument or array. other_thread, other_block, other_file, other_line: the same for a
+    second thread. An attribute that does not apply is None.
     """
 
     def __init__(self, message: str, **fields):
@@ -42,7 +42,7 @@ class KernelFault(RuntimeError):
         self.other_thread: tuple[int, int, int] | None = fields.get("other_thread")
 
     def _render_traceback_(self) -> list[str]:
-        """What a notebook shows: the fault and the kernel's own lines, and no call of Python's."""
+        """What a notebook shows: the fault and the kernel's lines, without Python's calls."""
         places = [(self.file, self.line), (self.other_file, self.other_line)]
         shown = [f"\033[1;31mKernelFault\033[0m: {self}"]
         for file in dict.fromkeys(file for file, line in places if file and line):
@@ -52,7 +52,7 @@ class KernelFault(RuntimeError):
 
 
 def _excerpt(file: str, marked: set[int]) -> list[str]:
-    """The marked lines of a source, each with two lines around it; [] when there is no such text."""
+    """The marked lines of a source, each with two lines around it; [] if there is no such text."""
     path = Path(file)
     text = launched_sources.get(file) or (path.read_text() if path.is_file() else "")
     lines = text.splitlines()
@@ -97,8 +97,8 @@ KINDS = {
 
 
 class KernelWarning(UserWarning):
-    """Threads of a kernel write the same value to the same place, and nothing orders their writes: the result
-    is right, by chance or by design."""
+    """Unordered threads of a kernel write the same value to the same place: the result is right, by chance or
+    by design."""
 
 
 def located(library, report, message: str, kernel: str) -> str:
@@ -111,7 +111,7 @@ def located(library, report, message: str, kernel: str) -> str:
 
 
 def callers_level() -> int:
-    """The stacklevel by which a warning is at the line that called this package, or one that stands on it."""
+    """The stacklevel that puts a warning at the line that called this package, or a package built on it."""
     frame, level = sys._getframe(1), 1
     inside = (*map(str, PACKAGES), contextlib.__file__)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(inside):
@@ -127,7 +127,7 @@ def warn(library):
 
 
 def fault_of(library) -> KernelFault | None:
-    """Why the simulator's last launch on this OS thread failed; None when it did not, or on a GPU.
+    """Why the simulator's last launch on this OS thread failed; None if it succeeded, or on a GPU.
 
     library: what `Library.load()` returned.
     """

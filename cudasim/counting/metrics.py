@@ -1,6 +1,6 @@
-"""The metrics that ncu collects, by its own names, and what they say in words.
+"""The metrics that ncu collects, by its names, and their meanings in words.
 
-`SETS` are the names to choose from. A GPU that lacks a metric goes without it.
+`SETS` are the names to choose from. A metric that a GPU lacks is left out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ REGISTERS = "launch__registers_per_thread"
 SHARED_STATIC = "launch__shared_mem_per_block_static"
 SHARED_DYNAMIC = "launch__shared_mem_per_block_dynamic"
 WAVES = "launch__waves_per_multiprocessor"
-# Blocks that a multiprocessor could hold if only this resource limited their number.
+# How many blocks a multiprocessor could hold if only this resource limited them.
 OCCUPANCY_LIMITS = {
     "registers": "launch__occupancy_limit_registers",
     "shared memory": "launch__occupancy_limit_shared_mem",
@@ -42,7 +42,7 @@ ASKED = {
     )
     for operation in operations
 }
-# As the counted simulator names them.
+# The counted simulator's names.
 GLOBAL_REQUESTS = {op: f"l1tex__t_requests_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st", "atom")}
 GLOBAL_SECTORS = {op: f"l1tex__t_sectors_pipe_lsu_mem_global_op_{op}.sum" for op in ("ld", "st", "atom")}
 SHARED_REQUESTS = {op: f"smsp__inst_executed_op_shared_{op}.sum" for op in ("ld", "st", "atom")}
@@ -83,7 +83,7 @@ PIPES = {
     "L1 data": "l1tex__data_pipe_lsu_wavefronts.avg.pct_of_peak_sustained_elapsed",
 }
 
-# Why a warp did not issue: warps in that state on average, for each instruction that was issued.
+# Why a warp did not issue: the average number of warps in that state, for each issued instruction.
 STALLS = {
     name.replace("_", " "): f"smsp__average_warps_issue_stalled_{name}_per_issue_active.ratio"
     for name in (

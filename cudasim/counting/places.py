@@ -17,7 +17,7 @@ def string_of(pointer) -> str | None:
 
 
 def source_file(name: str | None) -> str | None:
-    """The path here of a source file, whose library may have been built on another machine."""
+    """The path on this machine of a source file; its library may have been built on another machine."""
     for mapped, folder in MAPPED.items():
         if name and name.startswith(f"{mapped}/"):
             return str(folder / name.removeprefix(f"{mapped}/"))
@@ -30,7 +30,7 @@ def triple(value) -> tuple[int, int, int]:
 
 @dataclass(frozen=True)
 class Place:
-    """A line of a source file. callers: from where it was inlined, the nearest first."""
+    """A line of a source file. callers: the places into which it was inlined, the nearest first."""
 
     file: str
     line: int
@@ -42,8 +42,8 @@ class Place:
 
 UNKNOWN = Place("??", 0)
 
-# Functions of these files stand for one instruction each, so an access in them has the place of the line that
-# calls the function.
+# Functions of these files stand for one instruction each, so an access in them belongs to the line that calls
+# the function.
 _BUILT_INS = SOURCES / "sim"
 _OF_LIBRARIES = re.compile(r"/include/(?:c\+\+|cccl)/")
 
@@ -68,7 +68,7 @@ def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
 
 @functools.cache
 def _known_places(library: str, modified: int) -> dict[int, Place]:
-    """The places found so far in a library, which `find_places()` fills. modified: a rebuilt file begins
+    """The places found so far in a library; `find_places()` adds to them. modified: a rebuilt file starts
     with none."""
     return {}
 

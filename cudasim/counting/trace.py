@@ -1,7 +1,7 @@
-"""The trace of one block: what its warps did, in order, with the addresses and the values.
+"""The trace of one block: what its warps did, in order, with addresses and values.
 
-The counted simulator writes it down while a launch runs (cudasim/sim/counted/trace.c). `record()` runs a call
-and returns a Trace; a program may draw it.
+The counted simulator records it while a launch runs (cudasim/sim/counted/trace.c). `record()` runs a call and
+returns a Trace; a program may draw it.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class Array:
 
 @dataclass(frozen=True)
 class Event:
-    """One request of a warp, or what happened to the warp.
+    """One request of a warp, or an event of the warp.
 
     kind: REQUEST, BARRIER_REACHED, BARRIER_PASSED (of the whole block, so `warp` means nothing) or LANES_MET
-    (all lanes of a warp, for a shuffle, a vote or a __syncwarp()). lanes: those that took part. Of a request:
-    place, the line of source; array; operation, "ld", "st" or "atom"; bytes for each lane; addresses and
-    values by lane. A value is what memory held before a load, or after a store or an atomic, as the bits of
-    up to 8 bytes; it is missing where the simulator could not tell. locals: the warp's, before the event, as
-    bits by name and lane, where `record()` was asked for them.
+    (all lanes of a warp, for a shuffle, a vote or a __syncwarp()). lanes: those that took part. A request
+    also has: place, the line of source; array; operation, "ld", "st" or "atom"; bytes for each lane;
+    addresses and values by lane. A value is memory's content before a load, or after a store or an atomic, as
+    the bits of up to 8 bytes; it is missing if the simulator does not know it. locals: the warp's, before the
+    event, as bits by name and lane, if `record()` was asked for them.
     """
 
     kind: str
@@ -84,9 +84,9 @@ class Event:
 
 @dataclass(frozen=True)
 class Trace:
-    """What one block of a launch did. block: its index; warps: how many it has. events: in order of the
-    simulator, which runs a warp until it has to wait. missed: events that were not kept. fault: what ended
-    the launch, or None."""
+    """The events of one block of a launch. block: its index; warps: their number. events: in the simulator's
+    order, which runs a warp until it has to wait. missed: the number of events that were not kept. fault:
+    what ended the launch, or None."""
 
     kernel: str
     block: int
@@ -105,10 +105,10 @@ class Trace:
         return list(found.values())
 
     def steps(self, most: int | None = None) -> list[list[Event]]:
-        """The events in steps: in each, every warp that does not wait does what comes next for it.
+        """The events in steps: in each step, every warp that does not wait takes its next event.
 
-        That is a model: the simulator knows which accesses come before a barrier and which after it, and not
-        how long any of them takes. Here every access takes one step. most: how many steps to return, None for
+        That is a model: the simulator knows which accesses come before a barrier and which after it, but not
+        how long they take. Here every access takes one step. most: the number of steps to return, None for
         all.
         """
         steps: list[list[Event]] = []
@@ -152,7 +152,7 @@ def _read_events(library, threads: int) -> Iterable[Event]:
     arrays: dict[int, Array] = {}
     for event in raw:
         lanes = _bits(event.lanes)
-        # Where some lanes of a warp meet, the trace has their accesses from before after the meeting.
+        # If only some lanes of a warp meet, the trace has their earlier accesses after the meeting.
         if event.kind == library.COUNTED_LANES_MET and len(lanes) < min(LANES, threads - LANES * event.warp):
             continue
         if event.kind != library.COUNTED_REQUEST:
@@ -182,7 +182,7 @@ def _read_events(library, threads: int) -> Iterable[Event]:
 
 
 def _locals_apart(events: Iterable[Event]) -> Iterable[Event]:
-    """The events without those that write locals, whose values the others get; see cudasim/live/locals.py."""
+    """The events without writes of locals; the others get these values. See cudasim/live/locals.py."""
     of_warps: dict[int, dict[str, dict[int, int]]] = {}
     for event in events:
         now = of_warps.get(event.warp, {})
@@ -201,20 +201,19 @@ def record(
 ) -> Trace:
     """Runs `call` on the counted simulator and returns the trace of one block of one of its launches.
 
-    call: without arguments, launching kernels on CPU tensors. block: its
-    number in the grid, x fastest. launch: which of the call's launches. Blocks run one after another here, so
-    the same call has the same trace. A fault of a kernel ends the trace and is its `fault`. IndexError where
-    the call has no such launch or block, or where the block accessed no memory; KernelFault where a fault
-    comes before the block has begun.
+    call: a function without arguments that launches kernels on CPU tensors. block: its number in the grid, x
+    fastest. launch: the number of the call's launch. Blocks run one after another here, so the same call has
+    the same trace. A fault of a kernel ends the trace and is its `fault`. IndexError if the call has no such
+    launch or block, or the block accessed no memory; KernelFault if a fault comes before the block has begun.
 
-    locals: whether the events have the scalar locals of live kernels too. A copy of the kernel runs then,
+    locals: whether the events also have the scalar locals of live kernels. Then a copy of the kernel runs,
     which writes them to shared memory.
     """
     expect_function(call)
     if locals:
         with watching_locals() as kernels:
             trace = record(call, block, launch, most_events)
-        # What a reader sees is the kernel, not its copy.
+        # The reader sees the kernel, not its copy.
         launched_sources.update({kernel.file: kernel.source for kernel in kernels})
         return replace(trace, events=tuple(_locals_apart(trace.events)))
     library = COUNTED_SIMULATOR.load()

@@ -1,4 +1,4 @@
-"""A source view: a kernel's text with what each line asks of memory, as ncu's source page has it.
+"""A source view: a kernel's text with what each line asks of memory, like ncu's source page.
 
     cudasim.source_view(lambda: scale[grid, block](y, x, 2.0, n))
 
@@ -19,7 +19,7 @@ from cudasim.source import launched_sources
 
 _OPERATIONS = ("ld", "st", "atom")
 
-# What a column is called, and the ncu metrics that it adds up, for loads, stores and atomics.
+# A column's name, and the ncu metrics that it adds up, for loads, stores and atomics.
 _SUMS = {
     "requests": "l1tex__t_requests_pipe_lsu_mem_global_op_{}.sum",
     "sectors": "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum",
@@ -68,7 +68,7 @@ class SourceView:
 
     frame: a row for each kernel, file and line: requests and sectors (32 bytes) of global memory, sectors per
     request, requests of shared memory, its wavefronts and bank conflicts; loads, stores and atomics added up,
-    over all launches of the kernel. The same numbers one by one: `cudasim.count_lines()`.
+    over all launches of the kernel. `cudasim.count_lines()` has the separate numbers.
     """
 
     def __init__(self, frame: pd.DataFrame, texts: dict[str, str]):
@@ -81,7 +81,7 @@ class SourceView:
         self._most = frame[list(COLUMNS)].max()
 
     def _heat(self, column: str, value: float) -> float:
-        """A number as a share of the column's largest number in the whole view, from 0 to 1."""
+        """A number relative to the column's largest number in the whole view, from 0 to 1."""
         most = 32.0 if column == "sectors/request" else self._most[column]  # 32: a sector for each lane
         return 0.0 if pd.isna(value) or not most > 0 else min(1.0, float(value / most))
 
@@ -118,12 +118,12 @@ class SourceView:
     __repr__ = __str__
 
     def _shown_columns(self) -> list[str]:
-        """The columns that have a number in at least one row."""
+        """The columns with a number in at least one row."""
         return [column for column in COLUMNS if self._most[column] > 0]
 
     def _repr_html_(self) -> str:
-        # Each element has its style as an attribute, for notebook viewers disagree about style sheets. Long
-        # lines of source are folded, so that the page is no wider than its window.
+        # Each element has its style as an attribute, because notebook viewers disagree about style sheets.
+        # Long lines are folded, so that the page is no wider than its window.
         cell = "padding:0 .5em;text-align:right;border:0;vertical-align:top;color:#111;"
         head = cell + "font-weight:bold;background:#eee;"
         code = cell + "text-align:left;white-space:pre-wrap;"
@@ -159,7 +159,7 @@ class SourceView:
 
 
 def _texts(files) -> dict[str, str]:
-    """The text of each of the files that exists: a live kernel's, or one in `cuda_c/`."""
+    """The text of each file that exists: a live kernel's, or one in `cuda_c/`."""
     found = {}
     for file in files:
         if file in launched_sources:
@@ -172,8 +172,8 @@ def _texts(files) -> dict[str, str]:
 def source_view(call: Callable[[], object]) -> SourceView:
     """Runs `call` on the counted simulator, and shows its kernels' text with what each line asks of memory.
 
-    call: without arguments, launching kernels on CPU tensors. KernelFault at
-    the first fault, as in `cudasim.check()`.
+    call: a function without arguments that launches kernels on CPU tensors. KernelFault at the first fault,
+    as in `cudasim.check()`.
     """
     lines = count_lines(call)
     if lines.empty:

@@ -53,7 +53,7 @@ _SHOWN = {
 
 @dataclass(frozen=True)
 class Member:
-    """A member of a struct, and how many bytes into it."""
+    """A member of a struct, and its offset in bytes."""
 
     name: str
     type: Type
@@ -62,8 +62,8 @@ class Member:
 
 @dataclass(frozen=True)
 class Type:
-    """A type of C++. kind: see sim_described in entry.hpp. item: what a pointer points to, or an array is
-    of.
+    """A type of C++. kind: see sim_described in entry.hpp. item: the type to which a pointer points, or of an
+    array's elements.
     """
 
     name: str
@@ -75,7 +75,7 @@ class Type:
 
     @property
     def dtype(self) -> str | None:
-        """The dtype of the tensors whose elements have this type; of a vector, the dtype of its elements."""
+        """The dtype of tensors with elements of this type; for a vector, the dtype of its elements."""
         if self.kind == "b":
             return "bool"
         if self.kind == "f":
@@ -89,7 +89,7 @@ class Type:
 
     @property
     def count(self) -> int:
-        """How many elements an array or a vector has."""
+        """The number of elements of an array or a vector."""
         if self.kind == "a":
             return self.size // self.item.size if self.item.size else 0
         return self.size // size_of(self.dtype) if self.kind == "s" and self.dtype else 1
@@ -109,7 +109,7 @@ class Arguments:
     """The arguments of one launch. tensors: the tensors among the arguments, by the names of their
     parameters.
 
-    moves: (begin, end, distance) of memory of which the launch has a copy that far away.
+    moves: (begin, end, distance) of memory that the launch has copied that far away.
     """
 
     moves: list[tuple[int, int, int]] = field(default_factory=list)
@@ -117,7 +117,7 @@ class Arguments:
     kept: list = field(default_factory=list)  # until the launch has ended
 
     def packed(self, names: Sequence[str], types: Sequence[Type], given: Sequence) -> list[bytes]:
-        """Each argument as bytes. Errors name the argument, what was expected and what came."""
+        """Returns each argument as bytes. Errors name the argument, what was expected and what came."""
         return [self._bytes(name, kind, value) for name, kind, value in zip(names, types, given, strict=True)]
 
     def _bytes(self, name: str, kind: Type, value) -> bytes:
@@ -220,7 +220,7 @@ class Arguments:
         return self.moved(given.address)
 
     def moved(self, address: int) -> int:
-        """The address at which the launch keeps what is at this one."""
+        """The launch's address for this address."""
         return address + next((far for begin, end, far in self.moves if begin <= address < end), 0)
 
     def _pointers(self, name: str, kind: Type, value) -> int:
@@ -237,7 +237,7 @@ class Arguments:
 
 
 def _array(name: str, value) -> Array:
-    """The memory of a pointer's argument. Errors name what a kernel cannot be given."""
+    """The memory of a pointer argument. Errors name what a kernel cannot take."""
     torch = loaded_torch()
     if torch is not None and isinstance(value, torch.Tensor):
         if value.layout != torch.strided:
@@ -277,7 +277,7 @@ def _scalar_type(dtype: str) -> Type:
 
 def _same_bits(wanted: str, got: str, item: Type) -> bool:
     """Whether a tensor's elements have the same bits as the wanted type: bytes pass for characters of either
-    sign and for bools, and integers of 64 bits for those that have another name in C++."""
+    sign and for bools, and 64-bit integers for those with another name in C++."""
     bytes_ = ("int8", "uint8", "bool")
     return (
         item.size == 1 and item.kind in "iub" and wanted in bytes_ and got in bytes_ and item.name == "char"
@@ -285,7 +285,7 @@ def _same_bits(wanted: str, got: str, item: Type) -> bool:
 
 
 def cpp_name(dtype: str) -> str:
-    """The type of C++ whose values a tensor of this dtype has."""
+    """The C++ type of a tensor's elements with this dtype."""
     names = {
         "float32": "float", "float64": "double", "float16": "__half", "bool": "bool",
         "bfloat16": "__nv_bfloat16", "int8": "signed char", "uint8": "unsigned char",
@@ -298,16 +298,16 @@ def cpp_name(dtype: str) -> str:
 
 
 def in_memory(values: Sequence[bytes]):
-    """The arguments as a launch takes them: pointers to values in one piece of memory; the bytes of that
-    memory; and the object that keeps it alive."""
+    """The arguments for a launch: pointers to values in one piece of memory; the bytes of that memory; and
+    the object that keeps it alive."""
     place, places = 8 * len(values), []
     for value in values:
-        # As far apart as the strictest alignment asks for.
+        # The distance that the strictest alignment needs.
         place = -(-place // 16) * 16
         places.append(place)
         place += len(value)
     memory = ffi().new("char[]", place + 32)
-    # Kernels may read a vector by an aligned load, so the memory is aligned as well.
+    # Kernels may read a vector by an aligned load, so the memory is aligned too.
     start = int(ffi().cast("uintptr_t", memory))
     start += -start % 16
     pointers = ffi().cast("void **", start)

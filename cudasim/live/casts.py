@@ -1,6 +1,6 @@
 """Casts to integers, written so that a float is converted as on a GPU.
 
-C++ leaves the conversion of a float to an integer undefined where the integer cannot hold the value. A GPU
+C++ leaves the conversion of a float to an integer undefined if the integer cannot hold the value. A GPU
 returns the nearest value that the integer can hold (PTX ISA, "cvt"); x86 returns another one. So `(int)x`,
 `int(x)` and `static_cast<int>(x)` become `sim_cast<int>(x)` (cudasim/sim/cpp/conversions.hpp). A conversion
 without such a cast, as in `int i = x;`, is reported when it happens (cudasim/sim/undefined.c).
@@ -20,7 +20,7 @@ _INTEGER = re.compile(
 
 
 def _integer(text: bytes) -> bytes | None:
-    """The integer type that the text names; None for any other."""
+    """The integer type that the text names, else None."""
     found = _INTEGER.fullmatch(text)
     return found and b" ".join(found[1].split())
 

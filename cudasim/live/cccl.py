@@ -1,8 +1,8 @@
-"""NVIDIA's CCCL in whole programs: Thrust, libcu++ and what else its headers have for a host without a GPU.
+"""NVIDIA's CCCL in whole programs: Thrust, libcu++ and other headers for a host without a GPU.
 
-The headers come from a wheel, `nvidia-cuda-cccl`, and are not translated: Thrust has a backend for CPUs, and
-what it has to know of the simulator is in sim/cpp/cccl/, which is searched first. All of CUB is the
-simulator's own, and so are atomics, barriers and pipelines of device code, which it watches.
+The headers come from a wheel, `nvidia-cuda-cccl`, and are not translated: Thrust has a CPU backend, and
+sim/cpp/cccl/, which is searched first, adapts it to the simulator. CUB is the simulator's own, and so are
+atomics, barriers and pipelines of device code, which it watches.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from cudasim.building.places import SOURCES
 
 REPLACED = SOURCES / "sim" / "cpp" / "cccl"  # what the simulator has in place of the wheel's
 INSTALL = "pip install 'nvidia-cuda-cccl>=13.3,<14' (or cudasim[cccl])"
-# The simulator has these too, for kernels alone and for programs without the wheel.
+# The simulator has these too, for kernels without host code and for programs without the wheel.
 _BETTER_THERE = re.compile(r"(?:thrust/|cuda/std/(?!atomic$|barrier$)|cuda/functional$)")
 _LIBRARIES = re.compile(r"(?:thrust|cuda|nv)/")
 
 
 @functools.cache
 def headers() -> Path | None:
-    """The wheel's folder of headers; None where it is not installed."""
+    """The wheel's folder of headers; None if it is not installed."""
     try:
         found = importlib.util.find_spec("nvidia")
     except ValueError:
@@ -34,7 +34,7 @@ def headers() -> Path | None:
 
 
 def is_there(header: str, is_simulators: bool) -> bool:
-    """Whether a program's #include of the header means the wheel's."""
+    """Whether a program's #include means the wheel's header."""
     if is_simulators and not _BETTER_THERE.match(header):
         return False
     folder = headers()
@@ -42,19 +42,19 @@ def is_there(header: str, is_simulators: bool) -> bool:
 
 
 def including(header: str) -> str:
-    """What a program has in place of the #include."""
+    """The text that replaces a program's #include."""
     return f'\n#define SIM_HEADER <{header}>\n#include "sim/cpp/cccl.hpp"'
 
 
 def refusing(header: str, file: str, line: int) -> str:
-    """The same where the wheel is not installed; "" for a header that is none of CCCL's."""
+    """The same if the wheel is not installed; "" for a header that is not CCCL's."""
     if headers() is not None or not _LIBRARIES.match(header):
         return ""
     return f'\n#line {line} "{file}"\n#error {header} is of the CCCL, which is not here: {INSTALL}'
 
 
 def flags() -> tuple[str, ...]:
-    """For a C++ compiler that is given a program: folders to search first, and Thrust's backend."""
+    """Flags for a program's C++ compiler: folders to search first, and Thrust's backend."""
     folder = headers()
     if folder is None:
         return ()

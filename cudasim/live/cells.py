@@ -38,7 +38,7 @@ class CellError(BuildError):
 
 @dataclass(frozen=True)
 class _Cell:
-    """A cell of CUDA C++. names: the kernels that its first line names; none for all."""
+    """A cell of CUDA C++. names: the kernels that its first line names; empty for all."""
 
     source: str
     names: tuple[str, ...]
@@ -48,8 +48,8 @@ class _Cell:
 
     @classmethod
     def read(cls, line: str, cell: str) -> _Cell:
-        """line: what follows %%cuda, which are names of kernels and, each after -I, folders of headers; for a
-        cell with a main() also --check, and its arguments after --."""
+        """line: the text after %%cuda: names of kernels and, each after -I, folders of headers; for a cell
+        with a main() also --check, and its arguments after --."""
         line, _, arguments = (" " + line + " ").partition(" -- ")
         is_checked = "--check" in line.split()
         line = re.sub(r"(?<!\S)--check(?!\S)", " ", line)
@@ -64,7 +64,7 @@ class _Cell:
         return bool(re.search(r"\b(?:int|void|auto)\s+main\s*\(", blanked(self.source)))
 
     def run(self):
-        """Runs the cell's main() in a process of its own, and shows what it prints while it prints."""
+        """Runs the cell's main() in a separate process, and shows its output as it comes."""
         mode = CHECK if self.is_checked else RUN
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "cell.cu").write_text(self.source)
@@ -120,7 +120,7 @@ class _Cell:
 
 
 def _without_kernel(source: str) -> str:
-    """Why a cell has no kernel: a word that was meant to be __global__, or a function without it."""
+    """Why a cell has no kernel: a misspelt __global__, or a function without it."""
     text = blanked(source)
     for word in re.finditer(r"\b_*[A-Za-z]+_*(?=\s+(?:static\s+)?void\s+\w+\s*\()", text):
         if nearest(word[0], ("__global__",)):
@@ -139,7 +139,7 @@ def _without_kernel(source: str) -> str:
 def _define(line: str, cell: str) -> dict[str, Kernel]:
     """The kernels of a cell: those that the line names, or all. Compiled for the device at hand.
 
-    CellError when one does not compile; its `kernels` are the others.
+    CellError if one does not compile; its `kernels` are the others.
     """
     read, kernels = _Cell.read(line, cell), {}
     try:
@@ -157,17 +157,16 @@ def _define(line: str, cell: str) -> dict[str, Kernel]:
 
 
 def load_ipython_extension(shell):
-    """What `%load_ext cudasim` does: from then on there is the cell magic `%%cuda [name ...] [-I folder]`."""
+    """Runs at `%load_ext cudasim`: adds the cell magic `%%cuda [name ...] [-I folder]`."""
 
     def cuda(line: str, cell: str):
-        """Defines the kernels of a cell of CUDA C++, or only those that are named, as Python objects. A cell
-        with a main() is run as a program as well.
+        """Defines the kernels of a cell of CUDA C++, or only the named ones, as Python objects. A cell with a
+        main() also runs as a program.
 
-        -I folder: where headers are that the cell includes. --check: main() is run under every check. What
-        follows -- are its arguments.
+        -I folder: a folder of headers for the cell. --check: main() runs under every check. Its arguments
+        follow --.
         """
-        # A cell that does not compile removes the kernels of its names, so that nobody runs an earlier one by
-        # mistake.
+        # A cell that does not compile removes kernels of its names, so that no earlier one runs by mistake.
         for name in _Cell.read(line, cell).names or re.findall(r"__global__[^;{(]*?\b(\w+)\s*\(", cell):
             if isinstance(shell.user_ns.get(name), Kernel):
                 shell.del_var(name)

@@ -1,8 +1,7 @@
 """Compiling a source with its kernels: as C++ for the simulator, by nvcc for a GPU.
 
-Beside the kernels the library has functions that Python calls: for each kernel one that launches it, and
-functions that describe the types of its parameters, of structs' members and of the variables in device
-memory.
+Beside the kernels, the library has functions that Python calls: one for each kernel that launches it, and
+functions that describe the types of its parameters, of structs' members and of variables in device memory.
 """
 
 from __future__ import annotations
@@ -44,14 +43,14 @@ from cudasim.live.source import CPP, HOPPER, PROGRAM, Included
 
 @dataclass(frozen=True)
 class Instance:
-    """A kernel to compile. template: the arguments of a kernel that is a template, "" for any other."""
+    """A kernel to compile. template: a template kernel's arguments, "" for other kernels."""
 
     signature: Signature
     template: str = ""
 
     @property
     def instantiates(self) -> bool:
-        """Whether the kernel is a template. All of its arguments may be defaults."""
+        """Whether the kernel is a template. All its arguments may be defaults."""
         declared = self.signature.template
         return bool(self.template) or (bool(declared) and all("=" in parameter for parameter in declared))
 
@@ -100,7 +99,7 @@ def _describing(instances: Sequence[Instance], variables: Sequence[Variable], st
 
 
 def _template_constants(instance: Instance) -> list[str]:
-    """Definitions of the template's parameters that the size of a cluster names."""
+    """Definitions of the template parameters that the cluster's size uses."""
     lines = []
     given = [piece.strip() for piece in instance.template.split(",")]
     for declared, value in zip(instance.signature.template, given, strict=False):
@@ -113,7 +112,7 @@ def _template_constants(instance: Instance) -> list[str]:
 
 
 def _simulator_text(text: str, instances, variables, structs) -> str:
-    """The source, and for each kernel a function that calls it with the arguments that pointers lead to."""
+    """The source, and for each kernel a function that calls it with arguments given by pointers."""
     lines = [
         "template <class SimVariable> static void *sim_address(SimVariable &variable) {",
         "    return (void *)&variable;",
@@ -136,7 +135,7 @@ def _simulator_text(text: str, instances, variables, structs) -> str:
 
 
 def _gpu_text(source: str, instances, variables, structs) -> str:
-    """The source, and for each kernel a function that launches it with arguments that pointers lead to."""
+    """The source, and for each kernel a function that launches it with arguments given by pointers."""
     lines = [
         '#include "sim/cpp/entry.hpp"',
         "SIM_EXPORT const char *error_string(int error) {",
@@ -149,7 +148,7 @@ def _gpu_text(source: str, instances, variables, structs) -> str:
         "}",
     ]
     for index, instance in enumerate(instances):
-        # More dynamic shared memory than 48 KiB has to be asked for.
+        # A launch has to ask for more than 48 KiB of dynamic shared memory.
         lines += [
             f"SIM_EXPORT int launch_{index}(dim3 grid, dim3 block, unsigned long long shared_bytes,",
             "                         void **arguments, void *stream) {",
@@ -180,7 +179,7 @@ def identity_of(compiler: str) -> str:
 
 
 def cpp_compiler(without: str) -> str:
-    """The C++ compiler. MissingToolError where there is none; without: what is not possible then."""
+    """The C++ compiler. MissingToolError if there is none; without: what is then impossible."""
     compiler = find_cpp_compiler()
     if compiler is None:
         raise MissingToolError(f"no C++ compiler was found ($CXX, g++, clang++), so {without}")
@@ -189,7 +188,7 @@ def cpp_compiler(without: str) -> str:
 
 @functools.cache
 def headers_digest() -> str:
-    """A digest of the headers that kernels in C++ are compiled with."""
+    """A digest of the headers with which kernels in C++ are compiled."""
     of_both = (SOURCES / "sim/calls.h", SOURCES / "sim/vectors.h", *HOPPER.glob("*.h"), *PROGRAM.glob("*"))
     files = sorted((*CPP.rglob("*"), *of_both))
     return digest(*(part for path in files if path.is_file() for part in (path.name, path.read_bytes())))
@@ -219,8 +218,8 @@ _NO_WARNING = (
 
 
 def nvcc_language(text: str) -> tuple[str, ...]:
-    """What many kernels are written for: functions that are constexpr are the device's too, and lambdas of
-    the host may be, which takes nvcc a tenth of a second."""
+    """Flags that many kernels rely on: constexpr functions are also the device's, and the host's lambdas may
+    be, which takes nvcc a tenth of a second."""
     lambdas = ("--extended-lambda",) if re.search(r"\]\s*(?:__host__\s*)?__device__\b", text) else ()
     return ("--expt-relaxed-constexpr", *lambdas)
 
@@ -236,16 +235,15 @@ _INLINES = ("--param=max-inline-insns-auto=200", "-fno-semantic-interposition")
 
 
 def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
-    """The flags that kernels have and the simulator itself has not."""
-    # Operations that C++ leaves undefined, and for which a GPU has a value of its own, are found
-    # (sim/undefined.c). Beside a kernel's array in shared or local memory lies memory of the program, so
-    # indices are checked.
+    """The flags of kernels that the simulator itself does not have."""
+    # They find operations that C++ leaves undefined but a GPU defines (sim/undefined.c). A kernel's array in
+    # shared or local memory has the program's memory beside it, so indices are checked.
     added = ("-fsanitize=float-cast-overflow,shift-exponent,bounds",)
     # x86-64 has a signal for a division by zero, AArch64 a quotient.
     if platform.machine() in ("aarch64", "arm64"):
         added = (*added, "-fsanitize=integer-divide-by-zero")
     checks = ONLY_CHECKED_FLAGS if only_checks else ()
-    # Device code has no exceptions. Without them a function has one way out, on which traces and counts rely.
+    # Device code has no exceptions. Without them a function has one exit, on which traces and counts rely.
     exceptions = () if re.search(r"\b(?:throw|try|catch)\b", text) else ("-fno-exceptions",)
     return (
         *checks,
@@ -259,7 +257,7 @@ def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
 
 
 def _is_watched(flags: Sequence[str]) -> bool:
-    """Whether kernels are compiled by these for the counted simulator."""
+    """Whether these flags compile kernels for the counted simulator."""
     return any(flag.startswith("-fsanitize=thread") for flag in flags)
 
 
@@ -272,23 +270,23 @@ def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str
 
 
 def known_of(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
-    """What decides, beside its own text, what a compiler makes of a source for the simulator, as far as it is
-    known without a compiler. text: as `simulator_flags()` takes it."""
+    """The part of the cache key for the simulator, beside the source's text, that is known without a
+    compiler. text: as `simulator_flags()` takes it."""
     flags = (*ALL_FLAGS, *_INLINES, standard_of(text), *_flags_of_kernels(text, only_checks))
     return (library.soname, headers_digest(), *REWRITES, *WRAPPED, *flags)
 
 
 def _gpu_flags(capability: tuple[int, int], text: str) -> tuple[str, ...]:
     flags = [flag for flag in _nvcc().flags if not flag.startswith("-Xcompiler")]
-    # The GPU is the one that is there, so from Hopper on code may be what only its architecture has (wgmma).
+    # The GPU is this machine's, so from Hopper on code may be specific to its architecture (wgmma).
     architecture = "{}{}{}".format(*capability, "a" if capability >= (9, 0) else "")
     made_for = f"-gencode=arch=compute_{architecture},code=sm_{architecture}"
     return (*flags, *nvcc_language(text), made_for, "-Xcompiler=-fPIC")
 
 
 def _precompiled(compiler: str, flags: Sequence[str], header: str = "cuda.hpp") -> Path:
-    """A folder with the simulator's header of that name, which g++ finds precompiled there: compiling it
-    takes two seconds, once and not for every source.
+    """A folder where g++ finds the simulator's header of that name precompiled: compiling it takes two
+    seconds, once and not for every source.
     """
     key = digest(compiler, identity_of(compiler), headers_digest(), header, *flags)[:16]
     folder = build_folder() / "live" / f"headers-{key}"
@@ -309,7 +307,7 @@ def _precompiled(compiler: str, flags: Sequence[str], header: str = "cuda.hpp") 
 # ------------------------------------------------------------------------------------------------------------
 # Libraries
 
-# Functions of the C library, and C++'s new and delete, for which a kernel gets the device's own (sim/heap.c).
+# Functions of the C library, and C++'s new and delete, that the device's replace in a kernel (sim/heap.c).
 WRAPPED = (
     *("malloc", "calloc", "free", "exit", "_Exit", "_exit", "abort", "system", "clock"),
     *("__cxa_allocate_exception", "__cxa_rethrow"),
@@ -327,7 +325,7 @@ def build(
     structs: dict[str, list[str]],
     folders: Sequence[Path],
 ) -> tuple[Path, str]:
-    """Compiles the source unless that was done before. Returns the library and the compiler's warnings."""
+    """Compiles the source, or finds the earlier result. Returns the library and the compiler's warnings."""
     known = (file, *read.texts.values())
     if device == "cpu":
         library, checks = simulator(), only_checks()
@@ -346,7 +344,7 @@ def build(
         compiler, libraries, link_flags = _nvcc().compiler, (), ("-shared",)
         text = _gpu_text(source, instances, variables, structs)
         flags = _gpu_flags(loaded_torch().cuda.get_device_capability(device), source)
-        # nvcc reads the user's own headers itself, so their texts count beside this one.
+        # nvcc reads the user's headers itself, so their texts are part of the key.
         extra = ("-include", "sim/portable.h", *(f"-I{folder}" for folder in folders))
         known = (*known, text, digest_of_headers(HEADER_FOLDERS))
         by = (compiler, _nvcc().identity, *flags, *extra)
@@ -358,8 +356,8 @@ def build(
             if device == "cpu":
                 messages = compile_for_simulator(compiler, flags, (), file, folder, read, libraries=headers)
             else:
-                # The compiler runs in the file's folder, so that its messages call the file by the name that
-                # the user knows.
+                # The compiler runs in the file's folder, so that its messages use the name that the user
+                # knows.
                 command = [compiler, *flags, *(f"-I{of}" for of in HEADER_FOLDERS), *extra]
                 messages = _run([*command, "-c", file, "-o", "kernels.o"], folder, read)
             _messages_of(path).write_text(messages)
@@ -387,7 +385,7 @@ def compile_for_simulator(
     header: str = "cuda.hpp",
     libraries: Sequence[str] = (),
 ) -> str:
-    """Compiles a source in C++, which is in the folder, to kernels.o; returns the compiler's warnings.
+    """Compiles a C++ source in the folder to kernels.o; returns the compiler's warnings.
 
     flags, header: the precompiled header's, which g++ uses with these very flags only. libraries: flags
     before those that name the simulator's own headers. more: flags after them.
@@ -407,7 +405,7 @@ def compile_for_simulator(
     return messages
 
 
-# What gcc writes around the text of an asm statement, and what clang does, which names no line there.
+# What gcc and clang write around the text of an asm statement; clang names no line there.
 _INLINE = re.compile(r'^# (?P<line>\d+) "(?P<file>[^"]*)" 1\n(?P<text>.*?)^# 0 "" 2$', re.M | re.S)
 _INLINE_OF_CLANG = re.compile(r"^\s*(?:#|//)APP\n(?P<text>.*?)^\s*(?:#|//)NO_APP$", re.M | re.S)
 _FILE = re.compile(r'^\s*\.file\s+(\d+) (?:"[^"]*" )?"([^"]*)"', re.M)
@@ -426,8 +424,8 @@ def _inline(assembly: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _refuse_inline_ptx(assembly: Path, read: Included) -> None:
-    """BuildError for inline PTX that is left in a kernel: this processor has other instructions, some with
-    the same names."""
+    """Raises BuildError for inline PTX left in a kernel: this processor has other instructions, some with the
+    same names."""
     errors = []
     for file, line, inline in _inline(assembly.read_text(ASSEMBLY)):
         text = " ".join(inline.split())
@@ -437,7 +435,7 @@ def _refuse_inline_ptx(assembly: Path, read: Included) -> None:
         raise BuildError(explained("\n".join(dict.fromkeys(errors)), read))
 
 
-# A block of code that begins without a line, up to the first line in it.
+# A block of code that begins without a line number, up to its first line number.
 _BLOCK_WITHOUT_LINE = re.compile(
     r"^[ \t]*\.loc[ \t]+\d+ 0 .*\n"
     r"(?P<begin>(?:[ \t]*(?:#|//).*\n)*[ \t]*(?:callq?|bl)[ \t]+__sanitizer_cov_trace_pc\b.*\n"
@@ -447,8 +445,8 @@ _BLOCK_WITHOUT_LINE = re.compile(
 
 
 def _name_a_line_for_each(assembly: Path) -> None:
-    """Gives what clang has made of several lines the line before it, where clang gives it none; and the
-    beginning of a block, such as a loop's, the line after it."""
+    """Adds line numbers that clang leaves out: code from several lines gets the line before it, and the
+    beginning of a block, such as a loop's, gets the line after it."""
     text = assembly.read_text(ASSEMBLY)
     named = _BLOCK_WITHOUT_LINE.sub(r"\g<line>\g<begin>\g<line>", text)
     named = _LINE.sub(lambda found: "" if found[2] == "0" else found[0], named)
@@ -465,14 +463,14 @@ _EMPTY_LOOP = re.compile(
     re.M,
 )
 
-# What is changed in a compiler's assembly: after a change of this, kernels are compiled again.
+# The version of the changes in a compiler's assembly: after a new one, kernels are compiled again.
 REWRITES = (*PADDING, _EMPTY_LOOP.pattern, _BLOCK_WITHOUT_LINE.pattern)
 
 
 def _let_empty_loops_stop(assembly: Path) -> None:
-    """Adds the call of the counted simulator (sim/counted/basic_blocks.c) to loops without a body. The
-    compiler adds it at every other branch."""
-    # The loop never ends, so it needs no register any more; the stack pointer may not be aligned for a call.
+    """Adds the call of the counted simulator (sim/counted/basic_blocks.c) to loops without a body, where the
+    compiler adds none."""
+    # The loop never ends, so it needs no register; the stack pointer may not be aligned for a call.
     calls = {
         "jmp": "andq\t$-16, %rsp\n\tcall\t__sanitizer_cov_trace_pc@PLT",
         "b": "bl\t__sanitizer_cov_trace_pc",

@@ -1,9 +1,9 @@
-"""Calls of a template of a class that is one itself, which nvcc takes without the word `template` for it.
+"""Calls of a member template of a dependent class, which nvcc accepts without the word `template`.
 
     cast_of<T>::to<N>(x)        cast_of<T>::template to<N>(x)
 
-To C++ the first is a comparison, as long as T is not known. So the second is written only where the compiler
-has found a comparison of a function, or with nothing.
+In C++ the first is a comparison while T is unknown. So the second is written only where the compiler has
+found a comparison of a function, or with nothing.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from cudasim.live.tree import Change, Source
 
-# What C++ compilers say of the comparison.
+# The C++ compilers' messages about the comparison.
 TAKEN_FOR_A_COMPARISON = (
     "unresolved overloaded function type",
     "expected primary-expression before",
@@ -22,7 +22,7 @@ TAKEN_FOR_A_COMPARISON = (
 
 
 def dependent(source: Source) -> Iterator[Change]:
-    """Says that they are templates."""
+    """Adds the word `template` to them."""
     for node in source.walk():
         if node.type != "call_expression":
             continue

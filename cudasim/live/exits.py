@@ -1,9 +1,9 @@
-"""Lets the threads of a kernel say by which way they exit.
+"""Makes the threads of a kernel tell how they exit.
 
 A thread that executes `return` has exited, and no barrier waits for it; a thread that comes to the last line
 of its kernel has gone past the barriers in branches that it did not take (cudasim/sim/barrier.c has the
-rule). A compiler makes the same instructions of both, so each `return;` of a kernel says so itself. That of a
-lambda in it, or of a method of a local struct, ends these and not the thread.
+rule). Both compile to the same instructions, so each `return;` of a kernel tells it explicitly. A `return;`
+in a lambda, or in a method of a local struct, does not end the thread and stays.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _OTHER_FUNCTIONS = ("lambda_expression", "struct_specifier", "class_specifier", 
 
 
 def _kernels(data: bytes) -> list[tuple[int, int]]:
-    """Where the bodies of kernels begin and end: by their brackets, also where a macro beside them leaves the
-    grammar without a function."""
+    """Where the bodies of kernels begin and end: by their brackets, even if a macro beside them hides the
+    function from the grammar."""
     text, found = blanked(data.decode("latin-1")), []
     for match in re.finditer(r"\b__global__\b", text):
         place = match.end()
@@ -31,7 +31,7 @@ def _kernels(data: bytes) -> list[tuple[int, int]]:
 
 
 def _own(tree: Node, bodies: list[tuple[int, int]]) -> Iterator[Node]:
-    """The nodes in these bodies of functions, without those of functions in them."""
+    """The nodes in these function bodies, without those of nested functions."""
     waiting = [tree]
     while waiting:
         node = waiting.pop()
@@ -44,7 +44,7 @@ def _own(tree: Node, bodies: list[tuple[int, int]]) -> Iterator[Node]:
 
 
 def _macros_that_exit(source: Source, own: list[Node]) -> Iterator[Node]:
-    """The bodies of those macros whose `return;` is a kernel's: all that are not used elsewhere."""
+    """The bodies of macros whose `return;` is a kernel's: those that are used nowhere else."""
     macros = dict(source.macros)
     names = {name: [] for name in macros}  # whether each use is in a kernel itself, or the macro that uses it
     in_kernels = {node.begin for node in own if node.type == "identifier"}

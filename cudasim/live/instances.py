@@ -1,8 +1,7 @@
 """The template arguments that a source's own host code gives its kernels, as in `sum<float, kBlock><<<…>>>`.
 
-Host code is left out of what is compiled, and with it the constants of its functions and the parameters of
-its templates. So these are written out: `constexpr int kBlock = 256;` before the launch makes it
-`sum<float, (256)>`.
+Host code is not compiled, and so its functions' constants and its templates' parameters are missing. So their
+values are inserted: with `constexpr int kBlock = 256;` before the launch it is `sum<float, (256)>`.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ def _functions(text: str, begin: int, end: int) -> Iterator[Item]:
 
 
 def _constants(text: str) -> dict[str, str]:
-    """The constants and the types that a function names, with what they stand for."""
+    """The constants and types that a function names, with their values."""
     found = {}
     for match in _CONSTANT.finditer(text):
         if match["alias"] or match["new"]:
@@ -56,7 +55,7 @@ def _constants(text: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class _Host:
-    """A function of the host's. body: its text. template: the names of its template's parameters."""
+    """A function of the host. body: its text. template: the names of its template's parameters."""
 
     name: str
     body: str
@@ -91,10 +90,9 @@ def _asked(kernel: str, host: _Host, hosts: list[_Host], depth: int = 0) -> Iter
 
 
 def asked_for(source: str, kept: str, kernels: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """By the kernel's name, the template arguments that the host code of `source` asks for.
+    """The template arguments that the host code of `source` asks for, by the kernel's name.
 
-    kept: what the compiler is given of the source. An argument that names anything else is left out, and is
-    "" then.
+    kept: the part of the source that is compiled. An argument that names anything else becomes "".
     """
     text = without_directives(blanked(source))
     hosts = [_host(text, item) for item in _functions(text, 0, len(text))]

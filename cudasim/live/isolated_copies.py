@@ -1,5 +1,5 @@
-"""Copies of tensors with nothing near them, on which launches run (cudasim/sim/isolation.c). A launch that is
-counted runs on the tensors themselves, for where they are decides what its caches hold."""
+"""Copies of tensors with no memory near them, on which launches run (cudasim/sim/isolation.c). A counted
+launch runs on the tensors themselves, because their addresses decide what its caches hold."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def _numbers(value) -> Iterable[int]:
 def copied(
     library, tensors: Mapping[str, Array], staying: Iterable[Array], arguments: Sequence = ()
 ) -> list[tuple[int, int, int]]:
-    """Asks for copies of these tensors in the next launch of this thread. Tensors that overlap are copied as
-    one. Nothing is copied where a number among the launch's arguments, or in the memory of a tensor, is an
-    address in a tensor: a kernel that makes a pointer of it would miss the copy.
+    """Asks for copies of these tensors in the next launch of this thread. Overlapping tensors are copied as
+    one. If a number among the arguments, or in a tensor's memory, is an address in a tensor, nothing is
+    copied: a kernel that uses it as a pointer would miss the copy.
 
-    library: what `Library.load()` returned. staying: what the launch is to use itself.
-    Returns (begin, end, how far away the copy is) of the memory that is copied.
+    library: what `Library.load()` returned. staying: memory that is not copied. Returns (begin, end, distance
+    to the copy) of the copied memory.
     """
     stay = [_extent(tensor) for tensor in staying]
     groups = []  # begin, end, name, bytes of an element

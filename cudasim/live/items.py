@@ -1,4 +1,5 @@
-"""Items of a source: what stands in a file, a namespace or a class. Read from the text, not compiled."""
+"""Items of a source: the declarations in a file, a namespace or a class. They are read from the text, not
+compiled."""
 
 from __future__ import annotations
 
@@ -11,9 +12,7 @@ from cudasim.live.text import closing
 
 @dataclass(frozen=True)
 class Item:
-    """A declaration or definition. head: without its body. body: where the braces are, None when it has
-    none.
-    """
+    """A declaration or definition. head: its text without the body. body: its braces' places, or None."""
 
     begin: int
     end: int
@@ -22,9 +21,7 @@ class Item:
 
     @property
     def scope(self) -> str | None:
-        """The name of the namespace that it is ("" for a nameless one or extern "C"); None when it is
-        none.
-        """
+        """The namespace's name ("" for a nameless one or extern "C"); None for other items."""
         match = re.match(r"\s*(?:inline\s+)?namespace\b\s*([\w:]*)\s*$", self.head)
         if match:
             return match[1]
@@ -64,8 +61,7 @@ class Item:
 def items(text: str, begin: int, end: int, macros: set[str] = frozenset()) -> Iterator[Item]:
     """The items between two places of a blanked text without directives.
 
-    macros: names that stand for an item of their own when they are called where an item begins, or when they
-    are all of its line.
+    macros: names whose call is an item itself, if it is where an item begins or alone in its line.
     """
     place = begin
     while place < end:

@@ -1,14 +1,14 @@
-"""nvcc as the judge of what is CUDA: a source that it refuses does not run on the simulator either.
+"""nvcc decides what is CUDA: a source that it refuses does not run on the simulator either.
 
 The simulator's compiler takes C++ and accepts more than nvcc does in device code: a `std::vector`, `try`, an
-array of a size that is not constant, a variable of the host's. Where there is an nvcc, it reads the source
-itself, without the host's code, while the simulator's compiler is at work. Only its front end and its code
-generator run (`-ptx`), which needs no GPU. What it says is kept beside what was compiled.
+array of variable size, a variable of the host. If there is an nvcc, it reads the source too, without host
+code, while the simulator's compiler runs. Only its front end and code generator run (`-ptx`), which needs no
+GPU. Its verdict is kept beside the compiled library.
 
-nvcc may fail for a reason that is not the source's: a header that is not here, a compiler of the host's that
-it does not know. Then, and where there is no nvcc, the rules of not_cuda.py judge.
+nvcc may fail for reasons outside the source: a missing header, an unknown host compiler. Then, and without
+nvcc, the rules of not_cuda.py decide.
 
-CUDASIM_NVCC_JUDGE=0 leaves nvcc out.
+CUDASIM_NVCC_JUDGE=0 disables nvcc.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from cudasim.live.not_cuda import refusals
 from cudasim.live.source import INCLUDE, Included, included
 from cudasim.live.text import blanked, places_in
 
-# The simulator's __CUDA_ARCH__ is 900. With the "a" instructions of this architecture alone are known.
+# The simulator's __CUDA_ARCH__ is 900. The "a" adds instructions of this architecture alone.
 _ARCHITECTURE = "-arch=compute_90a"
 _ACCEPTED = "accepted"
 
-# What other versions of CUDA have, for the simulator has it.
+# What other versions of CUDA have, because the simulator has it.
 _OF_A_VERSION = re.compile(
     r'namespace "(?:cuda|cub|thrust|nvcuda|cooperative_groups)\b.*" has no member|'
     r'(?:texture|surface) is not a template|no instance of .* function "(?:tex|surf)\w+"'
 )
-# Errors that no missing header can cause, nor one of the C++ library that nvcc does not understand.
+# Errors that neither a missing header nor a C++ library unknown to nvcc can cause.
 _OF_DEVICE_CODE = re.compile(
     r"^calling a .*__host__ function|undefined in device code|exception handling|must have a constant value"
 )
@@ -56,7 +56,7 @@ class NotCudaError(BuildError):
 
 @dataclass(frozen=True)
 class _Case:
-    """A source to judge. text: without the host's code, with what makes instances of its templates."""
+    """A source to judge. text: without host code, with explicit instances of its templates."""
 
     file: str
     text: str
@@ -77,11 +77,12 @@ class _Case:
             raise NotCudaError(_told("not CUDA, and no GPU would run it", found, self.read))
 
     def refusal(self, said: str) -> NotCudaError | None:
-        """For errors in the user's own lines, unless others show that nvcc itself is at fault."""
+        """Raises for errors in the user's own lines, unless other errors show that nvcc itself is at
+        fault."""
         errors = [error for error in nvcc_errors(said) if error[0] != LAUNCH_CODE]
         own = [error for error in errors if error[0] in self.read.texts]
         others = [what for file, _, what in errors if file not in self.read.texts]
-        # What a header declares that is not there, nvcc misses as well.
+        # nvcc also misses what a missing header declares.
         doubtful = [what for _, _, what in own] + others if _MISSING in said else others
         is_nvccs = any(_OF_A_VERSION.match(what) for _, _, what in own) or "fatal error:" in said
         if own and not is_nvccs and all(_OF_DEVICE_CODE.search(what) for what in doubtful):
@@ -90,8 +91,8 @@ class _Case:
 
 
 def with_what_is_there(text: str, says: bool = True) -> str:
-    """The text with each #include only where its header is found: many are the host's alone. says: whether
-    the compiler warns of each that is not."""
+    """The text with only those #includes whose headers are found: many are for the host alone. says: whether
+    the compiler warns of the others."""
     otherwise = f"#else\n#warning {_MISSING}\n" if says else ""
     places, code = places_in(text), blanked(text.replace('"', " "))
 
@@ -132,7 +133,7 @@ _PORTABLE = ("-include", "sim/portable.h")
 
 
 def _verdict(case: _Case, nvcc: str) -> str:
-    """What nvcc says of the source: _ACCEPTED, or its messages. Asked once for the same text."""
+    """nvcc's verdict on the source: _ACCEPTED, or its messages; cached by text."""
     command = _command(nvcc, case)
     folder = (
         build_folder() / "live" / f"judged-{digest(case.file, case.text, _identity(nvcc), *command)[:16]}"
@@ -158,7 +159,7 @@ def _kept(path: Path, said: str) -> str:
 
 
 def _run(command: list[str], file: str, folder: Path) -> subprocess.CompletedProcess:
-    """Runs nvcc in the file's folder, so that its messages call the file by the name that the user knows."""
+    """Runs nvcc in the file's folder, so that its messages use the name that the user knows."""
     with tempfile.TemporaryDirectory(dir=folder) as made:
         command = [*command, file, "-o", f"{made}/kernels.ptx"]
         return subprocess.run(command, cwd=folder, capture_output=True, text=True, errors="replace")

@@ -69,10 +69,9 @@ _OWN_VALUES = (
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A source with all its kernels, compiled as one for each device that it runs on.
+    """A source with all its kernels, compiled together for each device on which it runs.
 
-    folders: where headers that it includes are looked for. only: the name of the one kernel to compile, None
-    for all.
+    folders: where to look for its headers. only: the name of the one kernel to compile, None for all.
     """
 
     source: str
@@ -88,7 +87,7 @@ class Program:
 
     @cached_property
     def text_for_gpu(self) -> str:
-        """What nvcc can compile of a source whose host code needs headers that are not there."""
+        """The part of a source that nvcc can compile if headers of its host code are missing."""
         text = included(self.source, self.file, self.folders, self.only, for_nvcc=True).text
         return with_what_is_there(f'#line 1 "{self.file}"\n{text}', says=False)
 
@@ -107,7 +106,7 @@ class Program:
 
     @cached_property
     def structs(self) -> dict[str, list[str]]:
-        """The structs that a kernel takes, and the structs that these have as members."""
+        """The structs that a kernel takes, and the structs among their members."""
         wanted = " ".join(p.declaration for kernel in self.kernels.values() for p in kernel.parameters)
         return structs_used_by(wanted, structs(self.read.text))
 
@@ -123,16 +122,16 @@ class Program:
 
     @judged
     def build(self, device: str, extra: Instance | None = None) -> tuple[Path, str]:
-        """Compiles the source unless that was done before. Returns the library and its warnings."""
+        """Compiles the source, or finds the earlier result. Returns the library and its warnings."""
         try:
             # What only the host needs is left out for nvcc too, unless nvcc misses something then.
             return self._build(device, extra, self.read, None if device == "cpu" else self.text_for_gpu)
         except BuildError:
             if device != "cpu":
                 return self._build(device, extra, self.read)
-            # A cast or a shift of a type of the source's own may not compile as it is rewritten. As it
-            # stands, a count that is too large or a float that the integer cannot hold is reported when it
-            # comes (cudasim/sim/undefined.c).
+            # A rewritten cast or shift of the source's own type may not compile. Unrewritten, a count that is
+            # too large, or a float that the integer cannot hold, is reported at run time
+            # (cudasim/sim/undefined.c).
             tried = {self.read.text}
             for values in (frozenset({"casts"}), frozenset()):
                 plain = included(self.source, self.file, self.folders, self.only, values)
@@ -171,8 +170,8 @@ class Program:
                 self.__dict__["structs"] = {}  # what was read of their members does not compile
 
     def forgets(self, said: str, wanted: str | None = None) -> bool:
-        """Whether the compiler misses a variable or a kernel that the preprocessor has taken out, by an #if.
-        Then this program forgets it, and is compiled again.
+        """Whether the compiler misses a variable or a kernel that an #if has removed. Then this program
+        forgets it, and is compiled again.
 
         wanted: the kernel that is not forgotten.
         """
@@ -185,7 +184,7 @@ class Program:
         return len(self.variables) + len(self.kernels) < found
 
     def load(self, device: str, instance: Instance) -> Loaded:
-        """The library that has the instance."""
+        """The library with the instance."""
         machine = simulator() if device == "cpu" else loaded_torch().cuda.get_device_capability(device)
         instantiated = instance.expression if instance.instantiates else ""
         key = (machine, device == "cpu" and only_checks(), instantiated)
@@ -229,7 +228,7 @@ def _refuse_other_devices(signature: Signature, arguments: Sequence):
 
 @dataclass(frozen=True)
 class BoundLaunch:
-    """A kernel with its grid, its block and its bytes of dynamic shared memory: calling it launches it."""
+    """A kernel with its grid, block and bytes of dynamic shared memory: a call launches it."""
 
     kernel: Kernel
     grid: object
@@ -254,21 +253,21 @@ class Kernel:
     """A kernel, launched as `kernel[grid, block](x, y, n)` or `kernel[grid, block, shared_bytes](x, y, n)`.
 
     grid, block: an int or up to three, (x, y, z). shared_bytes: of dynamic shared memory for each block, 0 by
-    default; `kernel[grid, block](x, y, n, shared_bytes=1024)` says the same.
+    default; `kernel[grid, block](x, y, n, shared_bytes=1024)` means the same.
 
     A pointer takes a contiguous tensor of the dtype that it points to (float * a float32 one, __half * a
     float16 one) or None, a pointer to pointers a list of tensors; a number takes an int or float that its
-    type can hold; a struct takes a dict of its members. The device of the tensors decides where the kernel
-    runs; at its first launch there it is compiled. A GPU runs the kernel on the current stream. As everywhere
-    in torch, an error inside the kernel shows when something waits for the GPU.
+    type can hold; a struct takes a dict of its members. The tensors' device decides where the kernel runs; it
+    is compiled at the first launch there. A GPU runs the kernel on the current stream. As everywhere in
+    torch, an error inside the kernel appears when something waits for the GPU.
 
     template: the arguments of a template, `kernel[grid, block](x, y, n, template=(32, 8))`: ints, bools,
-    dtypes or names of types. Types that follow from the tensors may be left out, and what the source's own
-    launches and explicit instantiations agree about.
+    dtypes or names of types. Types that follow from the tensors may be left out, and so may arguments that
+    are the same in all of the source's launches and explicit instantiations.
 
     On the simulator a launch is checked as by `cudasim.check()`. unchecked=True leaves the checks out, and
     the launch is several times as fast; an access that the processor refuses is a KernelFault even then. Such
-    a launch runs on copies of its tensors, but for those of volatile pointers.
+    a launch runs on copies of its tensors, except those of volatile pointers.
 
     source, name: as given. signature: its name and parameters as the source has them. symbols: the variables
     in device memory by name, as tensors: `kernel.symbols["weights"].copy_(weights)`.
@@ -290,7 +289,7 @@ class Kernel:
 
     @property
     def file(self) -> str:
-        """What messages, faults and counts call the source."""
+        """The source's name in messages, faults and counts."""
         return self._program.file
 
     @property
@@ -301,15 +300,14 @@ class Kernel:
         return f"<kernel {self.signature}>"
 
     def __reduce__(self):
-        # Another process makes the kernel again from its source, and finds what was compiled.
+        # Another process makes the kernel again from its source, and finds the compiled library.
         return kernel, (self.source, self.name, self.file, tuple(map(str, self._program.folders)))
 
     def build(self, device="cpu", template=None) -> str:
-        """Compiles the kernel for a device; returns the compiler's warnings. BuildError when it does not
+        """Compiles the kernel for a device; returns the compiler's warnings. BuildError if it does not
         compile.
 
-        template: the arguments of a kernel that is a template. Without them a template is only parsed, and
-        not compiled.
+        template: a template kernel's arguments. Without them a template is only parsed, and not compiled.
         """
         return self.compiled(device, template)[1]
 
@@ -380,9 +378,9 @@ class Kernel:
 
     def _copied(self, loaded: Loaded, given: Arguments, arguments: Sequence) -> list[tuple[int, int, int]]:
         """Lets the launch run on copies of its tensors, so that a wild access reaches nothing else. Volatile
-        memory is not copied, for through it a kernel and the program may talk while the kernel runs; nor are
-        textures, which hold the addresses of their images. Nothing is copied where a variable of the source
-        may have a tensor's address.
+        memory is not copied, because a kernel and the program may communicate through it; nor are textures,
+        which hold their images' addresses. If a variable of the source may have a tensor's address, nothing
+        is copied.
         """
         parameters = zip(self._signature.parameters, arguments, strict=True)
         staying = [
@@ -421,7 +419,7 @@ class Kernel:
     ):
         __tracebackhide__ = True
         library, tensors = simulator().load(), given.tensors
-        # Reports point to the kernel's name and file, so both strings live as long as the kernel.
+        # Reports have pointers to the kernel's name and file, so both strings live as long as the kernel.
         launched_sources.update({name: text for name, text in self._program.read.texts.items()})
         for name, texture in self._program.symbols.bound.items() if self._program.variables else ():
             tensors = tensors | {name: texture.memory, f"{name} (descriptor)": texture.descriptor}
@@ -457,7 +455,7 @@ class Kernel:
             library.sim_isolate_nothing()
 
     def _may_run_again(self, tensors: dict[str, Array]) -> bool:
-        """Whether a launch leaves its mark on its tensors alone, and reads shared memory at all."""
+        """Whether a launch changes only its tensors, and reads shared memory at all."""
         text = self._program.read.text
         return (
             "shared" in text
@@ -472,13 +470,13 @@ def kernel(
 ) -> Kernel:
     """A kernel from CUDA C++, to be launched as `kernel[grid, block](...)`; see `Kernel`.
 
-    source: CUDA C++ with one or more `__global__` functions; what only the host needs is left out. name:
-    which one is meant, when there are several. file: what the compiler's messages, faults and counts call the
-    source; by default `<name>.cu`. include: folders of headers that it includes.
+    source: CUDA C++ with one or more `__global__` functions; host code is left out. name: the kernel's, if
+    there are several. file: the source's name in compiler messages, faults and counts; by default
+    `<name>.cu`. include: folders of its headers.
 
     The source is compiled at the first launch on a device, once for the same text: `BuildError` has the
-    compiler's messages with the source's own line numbers, and warnings are shown as Python's. ValueError
-    when the source has no such kernel; TypeError at the launch when one takes what Python has no value for.
+    compiler's messages with the source's own line numbers, and warnings are shown as Python's. ValueError if
+    the source has no such kernel; TypeError at the launch if Python has no value for a parameter's type.
     """
     if not isinstance(source, str):
         raise TypeError(f"source: expected a str of CUDA C++, got {type(source).__name__}")

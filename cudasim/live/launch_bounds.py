@@ -1,7 +1,7 @@
-"""Lets a kernel expect the size of block that its __launch_bounds__ promises.
+"""Makes a kernel check the block size that its __launch_bounds__ promises.
 
-nvcc compiles for no more threads than that, and a launch with more of them fails. The first argument may
-depend on the template's, so the kernel itself compares.
+nvcc compiles for at most that many threads, and a launch with more fails. The first argument may depend on
+the template's, so the kernel itself compares.
 """
 
 from __future__ import annotations

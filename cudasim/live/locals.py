@@ -1,7 +1,7 @@
-"""The locals of a kernel, for the player: a copy of the source that also writes them where a trace sees them.
+"""The locals of a kernel, for the player: a copy of the source writes them where a trace sees them.
 
 After each change of a scalar local the copy stores it into an array in shared memory, a word for each thread
-of the block. The lines of the source stay its lines.
+of the block. Lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ PREFIX = "sim_local_"
 _MOST = 6  # of a kernel
 _THREADS = 1024  # the most of a block
 _THREAD = b"threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)"
-# The types that are shown, and the dtypes of their values by the letter that the array's name begins with.
+# The types that are shown, and the dtypes of their values by the first letter of the array's name.
 TYPES = {b"int": b"i", b"unsigned int": b"i", b"unsigned": b"i", b"float": b"f", b"bool": b"b"}
 DTYPES = {"i": "int32", "f": "float32", "b": "uint8"}
 
-# The kernels with locals of the calls that are being watched, by the kernel.
+# For the watched calls, each kernel's copy that writes its locals.
 _watched: ContextVar[dict | None] = ContextVar("watched", default=None)
 
 
@@ -109,7 +109,7 @@ def with_locals(text: str) -> str:
 
 @contextmanager
 def watching_locals():
-    """Live kernels that are launched in here write their locals too. Yields them, each with its copy."""
+    """In this context live kernels also write their locals. Yields them, each with its copy."""
     kernels: dict = {}
     token = _watched.set(kernels)
     try:
@@ -119,8 +119,8 @@ def watching_locals():
 
 
 def watched(kernel, make):
-    """The copy of a kernel to launch in its place while locals are watched; None where none is. make: what
-    makes a kernel of a source."""
+    """The copy of a kernel to launch instead while locals are watched, or None. make: makes a kernel from a
+    source."""
     kernels = _watched.get()
     if kernels is None or kernel in kernels.values():
         return None

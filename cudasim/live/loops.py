@@ -1,4 +1,4 @@
-"""Loops of a source, for whoever says which of them does not end."""
+"""Loops of a source, for reports of loops that do not end."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""Turns a compiler's messages into what the writer of the source can use: each error with its line, and what
-to write instead.
+"""Turns a compiler's messages into useful ones: each error with its line, and what to write instead.
 
-A C++ compiler follows an error with pages of notes, which are left out. What the simulator does not have is
-called by its name in CUDA.
+A C++ compiler follows an error with pages of notes, which are left out. Missing features have their CUDA
+names.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from cudasim.live.text import blanked, line_of, open_braces, without_directives
 LAUNCH_CODE = "launch code"  # the file name of the code that is added after the source
 MOST_ERRORS = 5
 
-# What pasted code may use that the simulator does not have, and what to write instead.
+# What pasted code may use but the simulator lacks, and what to write instead.
 _HINTS = (
     (r"^storage size of ['‘]\w+['’] isn",
      "an array without a size: shared memory whose size the launch gives is `extern __shared__`"),
@@ -53,19 +52,19 @@ _HINTS = (
 
 
 def unclosed_brace(source: str) -> int:
-    """The line of the brace that is still open at the source's end; 0 when there is none."""
+    """The line of the brace that is still open at the source's end, or 0."""
     text = without_directives(blanked(source))
     opened = open_braces(text)
     return line_of(text, opened[-1]) if opened else 0
 
 
 def excerpt(read: Included, file: str, line: int, column: int = 0) -> str:
-    """A line of the source under its number, with a mark below the column."""
+    """A line of the source with its number, and a mark below the column."""
     lines = read.texts.get(file, "").splitlines()
     if not 0 < line <= len(lines):
         return ""
     shown = [f"{line:>5} | {lines[line - 1]}"]
-    # Where the compiler was given a rewritten line, the columns differ.
+    # In a rewritten line the columns differ.
     if column > 0 and lines[line - 1] in read.text:
         before = re.sub(r"[^\t]", " ", lines[line - 1][: column - 1])
         shown.append(f"      | {before}^")
@@ -90,7 +89,7 @@ _NO_MEMBER = re.compile(
     r"|no member named ['‘](?P<name_>\w+)['’] in ['‘](?P<type_>[\w:]+)['’]"
 )
 
-# The words of CUDA C that are mistyped most.
+# The words of CUDA C that are most often misspelt.
 _WORDS = (
     *(
         "float",
@@ -120,16 +119,16 @@ _READ_ONLY = re.compile(
 
 
 def nearest(name: str, names: Iterator[str] | tuple[str, ...] | set[str]) -> str:
-    """The one of these names that somebody who typed `name` most likely meant; "" where none is near."""
+    """The name that somebody who typed `name` most likely meant; "" if none is near."""
     names = [each for each in names if each != name]
     by_case = {each.lower(): each for each in names}
-    # Two letters that changed places weigh more in a short name.
+    # Two swapped letters weigh more in a short name.
     found = difflib.get_close_matches(name.lower(), by_case, 1, 0.66 if len(name) < 5 else 0.78)
     return by_case[found[0]] if found else ""
 
 
 def _meant(name: str, read: Included) -> str:
-    """What an undeclared name was meant to be: a word of CUDA's, or a name that the source has elsewhere."""
+    """The likely meaning of an undeclared name: a word of CUDA, or a name from elsewhere in the source."""
     text = blanked(read.text)
     others = {
         word for word in re.findall(r"\b[A-Za-z_]\w{2,}\b", text) if text.count(word) > text.count(name)
@@ -138,7 +137,7 @@ def _meant(name: str, read: Included) -> str:
 
 
 def _operand_of(before: str, after: str) -> str:
-    """The variable that an operator changes, from the text on both sides; "it" where that is not plain."""
+    """The variable that an operator changes, from the text on both sides; "it" if that is unclear."""
     name = r"\b(?!return\b|else\b|do\b)([A-Za-z_]\w*)"
     found = re.search(rf"{name}(?:\s*\[[^]]*\]+|\s*(?:\.|->)\s*\w+)*\s*$", before)
     found = found or re.match(rf"(?:\+\+|--)[\s*(]*{name}", after)
@@ -146,11 +145,11 @@ def _operand_of(before: str, after: str) -> str:
 
 
 def _of_read_only(message: str, line: str, column: int) -> str:
-    """A message about a write to what is const, with its name; "" for another message."""
+    """A message about a write to a const variable, with its name; "" for other messages."""
     found = _READ_ONLY.search(message)
     if found is None:
         return ""
-    # The compiler's own words are about addresses. Clang's leave the name out and point at the operator.
+    # The compiler's own message is about addresses. Clang's leaves out the name and points at the operator.
     name = found[1] or _operand_of(line[: max(column - 1, 0)], line[max(column - 1, 0) :])
     return f"{name} is const, which makes it an input: a kernel reads it and cannot write to it"
 
@@ -158,7 +157,7 @@ def _of_read_only(message: str, line: str, column: int) -> str:
 def _hint(line: str, message: str, read: Included) -> str:
     for text in (line, message):
         for pattern, hint in _HINTS:
-            # A program has host code, and what is missing there is not to be had from Python.
+            # A program has host code, for which Python has no replacement.
             is_for_cells = "torch" in hint or "Python" in hint
             if re.search(pattern, text) and not (read.is_program and is_for_cells):
                 return f"      {hint}"
@@ -186,7 +185,7 @@ def _hint(line: str, message: str, read: Included) -> str:
 
 
 def _where_from(read: Included) -> str:
-    """A hint about a name that nothing declares."""
+    """A hint about an undeclared name."""
     missing = list(dict.fromkeys(name for name, _ in read.left_out.headers))
     if missing:
         shown = ", ".join(missing[:3]) + (" ..." if len(missing) > 3 else "")
@@ -217,18 +216,19 @@ def nvcc_errors(said: str) -> Iterator[tuple[str, int, str]]:
 
 
 def _names_a_type(message: str) -> bool:
-    """Whether an error says which name of a declaration is unknown; gcc first says only in which it is."""
+    """Whether an error names the unknown name of a declaration; gcc's first error names only the
+    declaration."""
     return "was not declared" in message or "has not been declared" in message
 
 
 def _follows(message: str, lines: list[str]) -> bool:
-    """Whether an error about a name comes of an earlier one, in a line that would declare the name."""
+    """Whether an error about a name follows from an earlier one, in a line that would declare the name."""
     found = next((match for pattern in _UNDECLARED if (match := re.search(pattern, message))), None)
     return found is not None and any(re.search(rf"\b{found[1]}\s*(?:=(?!=)|;|\[)", line) for line in lines)
 
 
 def explained(said: str, read: Included) -> str:
-    """The errors among a compiler's messages, each with its line and a hint; all messages when no error is
+    """The errors among a compiler's messages, each with its line and a hint; all messages if no error is
     found.
     """
     main = next(iter(read.texts))
@@ -278,7 +278,7 @@ def explained(said: str, read: Included) -> str:
 
 
 def warnings_about(said: str, read: Included) -> str:
-    """A C++ compiler's warnings about the user's own lines; all that another compiler says."""
+    """A C++ compiler's warnings about the user's own lines; all messages of another compiler."""
     kept, is_kept = [], True
     for line in said.splitlines():
         place = re.match(r"([^\s:][^:\n]*):\d+:(?:\d+:)? (?P<kind>warning|note|error): ", line)
@@ -297,7 +297,7 @@ def warnings_about(said: str, read: Included) -> str:
 
 
 def _of_launch(message: str) -> str:
-    """What the compiler says of the code that launches a kernel, in words about the kernel."""
+    """Rewrites the compiler's messages about launching code to be about the kernel."""
     name = re.search(
         r"['‘](?:::)?(\w+)['’] (?:was not declared|has not been declared|is not a member)", message
     ) or re.search(r"(?:no member named|use of undeclared identifier) ['‘](\w+)['’]", message)
@@ -315,7 +315,7 @@ def _of_launch(message: str) -> str:
 
 
 def _plain(message: str) -> str:
-    """A message with CUDA's names for the simulator's."""
+    """A message with CUDA's names instead of the simulator's."""
     names = (("sim_float16<sim_binary16>", "__half"), ("sim_float16<sim_bfloat16>", "__nv_bfloat16"))
     for ours, name in names:
         message = message.replace(ours, name)

@@ -1,8 +1,8 @@
-"""What nvcc refuses and the simulator's compiler takes, as far as the syntax tree alone tells: exceptions,
-arrays of a size that is not constant, variables of the host's and objects of its library in device code.
+"""What nvcc refuses but the simulator's compiler accepts, as far as the syntax tree shows it: exceptions,
+arrays of variable size, variables of the host and objects of its library in device code.
 
-These rules judge where there is no nvcc (judge.py). Whoever writes valid CUDA must never meet them: what is
-in an #if, may be the host's as well, or has a name of several meanings is left to the compiler.
+These rules decide without nvcc (judge.py). They must never refuse valid CUDA: code in an #if, code that may
+also be the host's, and ambiguous names are left to the compiler.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cudasim.live.source import device_macros
 from cudasim.live.text import blanked, places_in
 from cudasim.live.tree import Node, Source
 
-# Types and objects of C++'s library that have no function for the device, not even one that is constexpr.
+# Types and objects of C++'s library without any function for the device, not even a constexpr one.
 _CONTAINERS = (
     "vector|string|wstring|map|multimap|unordered_map|unordered_set|set|multiset|list|forward_list|deque|queue|"
     "stack|priority_queue"
@@ -38,7 +38,7 @@ Refusal = tuple[str, int, str]  # file, line, message
 
 @dataclass(frozen=True)
 class _Function:
-    """A function for the device alone. is_member: whether a class may have declared the names in it."""
+    """A function for the device alone. is_member: whether a class may have declared its names."""
 
     head: str
     name: str
@@ -53,7 +53,7 @@ class _Function:
 
 
 def _walk(node: Node, *, but: tuple[str, ...] = ()) -> Iterator[Node]:
-    """The node and all below it, without those of these types and without what an #if may leave out."""
+    """The node and all below it, without nodes of these types and without what an #if may leave out."""
     waiting = [node]
     while waiting:
         node = waiting.pop()
@@ -109,7 +109,7 @@ class _Text:
             body = node.field("body") if node.type == "function_definition" else None
             if body is None or body.type != "compound_statement":
                 continue
-            # Attributes and macros before a function may be no part of it for the grammar.
+            # For the grammar, attributes and macros before a function may not belong to it.
             before = self.source.data[: node.begin].decode("latin-1")
             around = blanked(before[max(map(before.rfind, ";}")) + 1 :])
             head = around + self.source.data[node.begin : body.begin].decode(errors="replace")
@@ -123,7 +123,7 @@ class _Text:
 
     @cached_property
     def host_variables(self) -> set[str]:
-        """The variables that only the host has, of the namespaces' level."""
+        """The variables at namespace level that only the host has."""
         found, others = set(), set()
         for node in _namespace_level(self.source.tree):
             names = {_text(n) for d in _declarators(node) if (n := _declared_name(d))}
@@ -142,7 +142,7 @@ def _above(node: Node) -> Iterator[Node]:
 
 
 def _namespace_level(tree: Node) -> Iterator[Node]:
-    """The declarations that are in no function and in no class."""
+    """The declarations outside of functions and classes."""
     inside = ("function_definition", "template_declaration", "linkage_specification")
     for node in _walk(tree, but=(*inside, "field_declaration_list", "compound_statement")):
         if node.type == "declaration":
@@ -150,7 +150,7 @@ def _namespace_level(tree: Node) -> Iterator[Node]:
 
 
 def _names_in(function: _Function) -> set[str]:
-    """What the function itself declares, in whichever way."""
+    """All names that the function itself declares."""
     found = set()
     for node in function.node.walk():
         if node.type.endswith(("declaration", "declarator", "for_range_loop", "capture_specifier")):
@@ -189,7 +189,7 @@ def _host_reads(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
 
 
 def _run_time_numbers(function: _Function) -> set[str]:
-    """Names of numbers that the function gets or computes while it runs, each declared once."""
+    """Names of numbers known only at run time in the function, each declared once."""
     declared, found = [], set()
     for node in _walk(function.node):
         kind = node.field("type")

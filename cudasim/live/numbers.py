@@ -10,7 +10,7 @@ from numbers import Real
 
 from cudasim.arrays import is_array
 
-# By dtype: bytes, and the format of struct where it has one.
+# By dtype: bytes, and struct's format if there is one.
 FORMATS = {
     "bool": "?", "int8": "b", "uint8": "B", "int16": "h", "uint16": "H", "int32": "i", "uint32": "I",
     "int64": "q", "uint64": "Q", "float16": "e", "float32": "f", "float64": "d",
@@ -28,7 +28,7 @@ def is_float(dtype: str) -> bool:
 
 
 def described(value) -> str:
-    """What came, for a message."""
+    """Describes the value that came, for a message."""
     if is_array(value):
         return f"a {value.dtype} tensor".replace("torch.", "")
     return f"{type(value).__name__} {value!r}"[:80]

@@ -3,8 +3,8 @@ functions in cudasim/sim/cpp/ptx.hpp, one for each instruction.
 
 An asm statement becomes a block. Its operands are copied into variables, which stand for registers and have
 the types of the operands' constraints; the instructions read and write these variables, and the results are
-copied back. A statement with an instruction that is not in the table (ptx_table.py) stays as it is, and
-compiling.py refuses a kernel that contains it.
+copied back. A statement with an instruction outside the table (ptx_table.py) stays as it is, and compiling.py
+refuses its kernel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from cudasim.live.text import blanked, closing
 
 
 class _Unknown(Exception):
-    """Raised for PTX that has no C++ in the table."""
+    """Raised for PTX without C++ in the table."""
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -36,15 +36,14 @@ class _Unknown(Exception):
 
 @dataclass(frozen=True)
 class _Operand:
-    """An operand. text: its C++, or the address for a place in brackets. offset: what is added to that
-    address."""
+    """An operand. text: its C++, or the address for a place in brackets. offset: added to that address."""
 
     text: str
     offset: str = "0"
     coordinates: str | None = None
 
     def box(self) -> tuple[_Operand, str]:
-        """A tensor map's address, and where in the tensor a box is."""
+        """A tensor map's address, and the box's coordinates in the tensor."""
         if self.coordinates is None:
             raise _Unknown(self.text)
         return _Operand(self.text), self.coordinates
@@ -209,7 +208,7 @@ _REGISTERS = re.compile(r"\.reg\s*\.(\w+)\s+(.*)", re.S)
 
 
 def _translated(ptx: str, names: dict[str, str]) -> str:
-    """The C++ for a text of PTX. names: the registers that the text may use, with their names in C++."""
+    """The C++ for a text of PTX. names: the registers that the text may use, with their C++ names."""
     ptx = re.sub(r"//[^\n]*|/\*.*?\*/", " ", ptx, flags=re.S).replace("%%", "%")
     if re.search(r"\bmbarrier\.(?:try|test)_wait\b", ptx):
         # A loop around a wait that may fail. The simulator's waits do not.
@@ -249,8 +248,8 @@ def _register_type(kind: str) -> str:
 
 
 def _with_vectors_kept(ptx: str) -> str:
-    """Writes the braces around vector operands as other characters, so that the braces that are left are
-    those of scopes."""
+    """Replaces the braces around vector operands by other characters, so that the remaining braces are those
+    of scopes."""
     return re.sub(
         r"(?<=[\s,])\{([^{};]*)\}(?=\s*[],;])", "\x01\\1\x02", re.sub(r"(?<=\w)\{(?=\s*%)", " {", ptx)
     )
@@ -325,7 +324,7 @@ def _as_block(source: str, text: str, begin: int, end: int) -> str:
             # It is added to later, when the warpgroup waits.
             before.append(f"float &{variable} = {expression};")
         elif f"%{index}" in in_registers:
-            # A place of the kernel's stays in use until the warpgroup waits; what is a value's does not.
+            # A variable of the kernel stays in use until the warpgroup waits; a temporary value does not.
             before.append(f"sim_ptx_register_of(decltype({expression})) {variable} = {expression};")
         elif letter in ("n", "i"):
             before.append(f"[[maybe_unused]] const auto {variable} = {expression};")
@@ -372,14 +371,14 @@ _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)")
 
 
 def _registers_of_x(ptx: str) -> set[str]:
-    """The operands that are a wgmma's first factor, where that is in registers."""
+    """The operands that form a wgmma's first factor, if it is in registers."""
     found = re.search(r"wgmma\.mma_async\.\S+\s*\{[^}]*\}\s*,\s*\{([^}]*)\}", ptx)
     return {name.strip() for name in found[1].split(",")} if found else set()
 
 
 def with_ptx(source: str) -> str:
-    """The source with its asm statements as blocks of C++, where the table has all their instructions; no
-    line moves."""
+    """The source with asm statements as blocks of C++ if the table has all their instructions; no line
+    moves."""
     text = blanked(source)
     for match in reversed(list(_STATEMENT.finditer(text))):
         end = closing(text, match.end() - 1)

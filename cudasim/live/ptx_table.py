@@ -1,10 +1,10 @@
-"""The PTX instructions that a cell has, and the C++ of each.
+"""The PTX instructions that a cell may use, and the C++ of each.
 
-Each instruction has its name, a regular expression, and a block of C++, or a word for what ptx.py puts
-together from several operands. In the block {0} is the first operand as it stands, {1:T} the second operand's
-value as a T; {1:global} and {1:shared} are the place that an operand in brackets names, {1:word} its address
-in shared memory, {1:mbarrier} an mbarrier's, and {0:box} the coordinates of a box. PTX ISA, section
-"Instruction Set".
+Each instruction has a regular expression for its name, and a block of C++, or a word for what ptx.py composes
+from several operands. In the block {0} is the first operand's text, {1:T} the second operand's value as a T.
+{1:global} and {1:shared} are the place that an operand in brackets names, {1:word} its address in shared
+memory, {1:mbarrier} an mbarrier's address, and {0:box} a box's coordinates. PTX ISA, section "Instruction
+Set".
 """
 
 from __future__ import annotations

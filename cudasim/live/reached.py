@@ -1,8 +1,8 @@
-"""Finds what no kernel of a source reaches: types and variables of the host, such as a window's handle.
+"""Finds what no kernel of a source reaches: types and variables of the host, such as a window handle.
 
-The names in the text of kernels and device functions are followed to what they name. All other code is cut
-out, so it may mention types of libraries that only the host has. Names are compared without their scope, so
-that too much may be kept but never too little.
+It follows the names in kernels and device functions to their declarations. All other code is removed, so it
+may use libraries that only the host has. Names are compared without their scope, so that it may keep too much
+but never too little.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _HOST_NAMESPACE = (
 
 
 def _declared(item, text: str) -> set[str] | None:
-    """The names that an item declares; None where the text alone does not show them, and then the item is
+    """The names that an item declares; None if the text alone does not show them, and then the item is
     kept."""
     head = " ".join(item.without_alignment(item.head).split())
     if re.match(_HOST_NAMESPACE, head):
@@ -40,7 +40,7 @@ def _declared(item, text: str) -> set[str] | None:
         inside = set(_WORD.findall(text[slice(*item.body)])) if " enum" in f" {head}" else set()
         return inside | ({named[1]} if named else set()) | set(_WORD.findall(after))
     if head.startswith("typedef "):
-        # Of (* name)(…) and (* name)[…], with a macro before the name or not: no parameter, no size.
+        # From (* name)(…) and (* name)[…], with or without a macro before the name: no parameter, no size.
         pointer = re.match(r"typedef\b[^()]*\(([^()]*\w)\s*\)\s*[(\[]", head)
         return set(_WORD.findall(pointer[1] if pointer else head)[-1:])
     if item.body is not None and "(" in head:
@@ -62,7 +62,7 @@ def _entries(text: str, begin: int, end: int, items: Callable) -> Iterator:
 
 
 def without_unreached(source: str, device_words: str, items: Callable) -> str:
-    """The source with spaces in place of what no kernel reaches; no line moves.
+    """The source with spaces instead of what no kernel reaches; no line moves.
 
     device_words: a pattern of the words that mark a function or a variable for the device. items: a function
     that splits a text into its items.

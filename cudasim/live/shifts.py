@@ -1,11 +1,10 @@
-"""Shifts, written so that a count of as many bits as there are, or more, has a GPU's value.
+"""Shifts, written so that a count of at least the number of bits gives a GPU's value.
 
-C++ leaves such a shift undefined. On a GPU it has a value (PTX ISA, "shl" and "shr": a count beyond the
-register's width is clamped to it), and x86 makes another one. So `a << b` becomes `a << sim_by << b`, which
-binds just as before: the first part makes an object of a, whose shift by b is cudasim/sim/cpp/shifts.hpp's.
-A count that is a number stays as it is, and so does a shift that the grammar takes for the end of template
-arguments, as in `i < n && a >> b`: such a shift by too much is reported when it happens
-(cudasim/sim/undefined.c).
+C++ leaves such a shift undefined. A GPU defines it (PTX ISA, "shl" and "shr": a count beyond the register's
+width is clamped to it), and x86 gives another value. So `a << b` becomes `a << sim_by << b`, which binds as
+before: the first part makes an object of a, and cudasim/sim/cpp/shifts.hpp shifts it by b. A literal count
+stays as it is. So does a shift that the grammar takes for the end of template arguments, as in `i < n && a >>
+b`: there a count too large is reported at run time (cudasim/sim/undefined.c).
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ _SHIFTS = ("<<", ">>", "<<=", ">>=")
 
 
 def shifts(source: Source) -> Iterator[Change]:
-    """Writes the shifts by what is no number as above."""
+    """Rewrites the shifts by a count that is no literal."""
     for node in source.walk():
         if node.type not in ("binary_expression", "assignment_expression"):
             continue

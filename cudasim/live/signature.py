@@ -1,6 +1,6 @@
 """Reads the names and the declarations of a source's kernels and device variables.
 
-Only the text is read here. The compiler knows what the types are (cudasim/sim/cpp/entry.hpp).
+Only the text is read here. The compiler knows the types (cudasim/sim/cpp/entry.hpp).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cudasim.live.text import blanked, closing, line_of, without_directives
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a kernel. declaration: as the source has it."""
+    """A parameter of a kernel. declaration: its text in the source."""
 
     name: str
     declaration: str
@@ -26,8 +26,9 @@ class Parameter:
 class Signature:
     """A kernel's name and parameters.
 
-    scope: its namespace with "::", or "". template: its template parameters as declared, () when it is none.
-    instances: arguments of templates that the source itself asks for, by explicit instantiation or a launch.
+    scope: its namespace with "::", or "". template: its template parameters as declared, () if it is no
+    template. instances: template arguments that the source itself uses, in explicit instantiations or
+    launches.
     """
 
     kernel: str
@@ -52,7 +53,7 @@ class Signature:
 
 
 def split_at_commas(text: str) -> list[str]:
-    """The pieces between commas that are in no brackets; [] for nothing at all."""
+    """The pieces between commas outside brackets; [] for an empty text."""
     pieces, brackets, angles, begin = [], 0, 0, 0
     for place, character in enumerate(text):
         if character in "([{":
@@ -107,13 +108,13 @@ def _attributes_removed(head: str) -> str:
 
 
 def _argument_of(word: str, head: str) -> str:
-    """What stands in the brackets after a word; "" when the head does not have it."""
+    """The text in brackets after a word; "" if the head does not have the word."""
     match = re.search(rf"\b{word}\s*\(", head)
     return " ".join(head[match.end() : closing(head, match.end() - 1)].split()) if match else ""
 
 
 def _template_parameters(head: str) -> tuple[str, ...] | None:
-    """The declared parameters of all `template <...>` of a head; None when it is no template."""
+    """The declared parameters of all `template <...>` of a head; None if it is no template."""
     match = re.match(r"\s*template\s*<", head)
     if match is None:
         return None
@@ -242,8 +243,8 @@ def variables(source: str) -> list[Variable]:
 
 @dataclass(frozen=True)
 class Struct:
-    """members: the names of the public data members, those of public bases among them. uses: words that its
-    declaration has, and so the names of the structs that it is made of.
+    """members: the names of the public data members, including those of public bases. uses: the words of its
+    declaration, and so the names of structs in it.
     """
 
     members: list[str]
@@ -254,8 +255,7 @@ _ACCESS = re.compile(r"\s*(public|protected|private)\s*:(?!:)")
 
 
 def _declared_names(declarators: str) -> list[str]:
-    """The names that a declaration of data members ends in; bit-fields, which have no address, not among
-    them."""
+    """The names at the end of a declaration of data members, without bit-fields, which have no address."""
     declared = re.split(r"(?<![=<>!])=(?!=)", declarators)[0].rstrip("; \n")
     if "(" in _attributes_removed(declared):
         return []
@@ -275,7 +275,7 @@ def _public_bases(head: str) -> list[str]:
 
 
 def _nested_name(owner: str, head: str, variables: list[str]) -> str:
-    """How C++ names a struct that is defined in another; "" when nothing does."""
+    """The C++ name of a struct inside another; "" if it has none."""
     named = re.match(r"\s*(?:struct|class|union)\s+(\w+)", _attributes_removed(head))
     if named:
         return f"{owner}::{named[1]}"
@@ -283,7 +283,7 @@ def _nested_name(owner: str, head: str, variables: list[str]) -> str:
 
 
 def _read_struct(text: str, item: Item, name: str, found: dict[str, Struct]) -> Struct:
-    """What is known of a struct. Adds those that are defined in it to those that were found."""
+    """Describes a struct. Adds the structs inside it to those found so far."""
     head = _attributes_removed(item.head)
     access = "private" if re.match(r"\s*(?:typedef\s+)?class\b", head) else "public"
     members, uses = [], set(re.findall(r"\w+", text[item.begin : item.end]))
@@ -313,7 +313,7 @@ def _read_struct(text: str, item: Item, name: str, found: dict[str, Struct]) -> 
 
 
 def structs(source: str) -> dict[str, Struct]:
-    """Each struct and class of the source that is no template, by its name with its namespace."""
+    """Each struct and class of the source, except templates, by its name with its namespace."""
     text = without_directives(blanked(source))
     found: dict[str, Struct] = {}
     for scope, item in _scoped(text, 0, len(text), "", frozenset()):
@@ -329,7 +329,7 @@ def structs(source: str) -> dict[str, Struct]:
 
 
 def structs_used_by(declarations: str, known: dict[str, Struct]) -> dict[str, list[str]]:
-    """The members of the structs that the declarations have by value, and of those that these are made of."""
+    """The members of the structs that the declarations have by value, and of the structs inside these."""
     used: dict[str, list[str]] = {}
 
     def use(words: frozenset[str]):

@@ -1,7 +1,7 @@
-"""A pasted source as the text that a C++ compiler takes.
+"""Turns a pasted source into text for a C++ compiler.
 
-What is there for the host alone (main, launches, allocations) is left out, and the headers that it includes
-from its own folders come in place of their `#include`. All else stays where it is, so that lines stay lines.
+Host code (main, launches, allocations) is left out, and headers from the source's own folders replace their
+`#include`. All else stays in place, so that lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -24,15 +24,14 @@ from cudasim.live.translation import ALL, as_cpp
 CPP = SOURCES / "sim" / "cpp"
 HOPPER = SOURCES / "sim" / "hopper"  # its headers are for C and for C++
 PROGRAM = SOURCES / "sim" / "program"
-# The simulator's headers that a kernel's source includes by name; cuda.hpp has what the others declare.
+# The simulator's headers that a kernel's source includes by name; cuda.hpp has the others.
 _FOR_KERNELS = (SOURCES / "sim" / "ptx", SOURCES / "sim" / "portable.h")
 
 # ------------------------------------------------------------------------------------------------------------
 # The host's part
 
 _DEVICE_WORDS = r"__global__|__device__|constexpr|consteval|__shared__|__constant__|__managed__"
-# In a class or a header a function without any of the words above may still be needed: but not with these in
-# it.
+# In a class or a header a function without the words above may still be needed, but not if it contains these.
 _HOST_WORDS = (
     r"<<<|\bcuda(?!Success\b|Error_t\b|Stream_t\b|TextureObject_t\b|SurfaceObject_t\b)[A-Z]\w*\s*\(|\bstd\s*::\s*"
     r"(?:cout|cerr|vector|string|chrono|ofstream|ifstream|map|unordered_map|mt19937|thread|function|unique_ptr|"
@@ -44,13 +43,13 @@ _HOST_WORDS = (
 
 @dataclass
 class HostCode:
-    """What was left out of a source because only the host needs it."""
+    """What was left out of a source as host code."""
 
     functions: list[tuple[str, int]] = field(default_factory=list)  # name and line
     headers: list[tuple[str, int]] = field(default_factory=list)
 
     def __str__(self) -> str:
-        """One line; "" when there is nothing to say."""
+        """One line, or ""."""
         pieces = []
         if self.functions:
             names = list(dict.fromkeys(name for name, _ in self.functions))
@@ -81,7 +80,7 @@ def _name_of(head: str) -> str:
 
 
 def _is_unknown_call(head: str, defined: set[str]) -> bool:
-    """Whether it is a call of what only a missing header can declare as a macro, as NVBENCH_BENCH(f);"""
+    """Whether it is a call that only a missing header's macro can declare, such as NVBENCH_BENCH(f);"""
     call = re.match(r"\s*([A-Za-z]\w*)\s*\(", head)
     words = {"static_assert", "asm", "alignas", "decltype", "typeof", "extern"}
     return call is not None and call[1] not in words | defined
@@ -129,8 +128,8 @@ def _host_parts(
 
 
 def _called_macros(source: str) -> dict[str, str]:
-    """Macros that stand for items or for parts of them, by name, with what they stand for: those with
-    parameters that have statements or braces, and those without that are nothing or an odd brace.
+    """Macros that stand for items or parts of items, by name, with their text: those with parameters that
+    contain statements or braces, and those without parameters that are empty or an odd brace.
     """
     found = re.findall(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^()]*\))?((?:\\\n|[^\n])*)", source, re.M)
     return {
@@ -142,8 +141,7 @@ def _called_macros(source: str) -> dict[str, str]:
 
 
 def without_host_code(source: str, left_out: HostCode, known: str = "", only: str | None = None) -> str:
-    """The source with spaces in place of what only the host needs, and of all kernels but `only`, if one is
-    named.
+    """The source with spaces instead of host code, and of all kernels except `only`, if given.
 
     known: other text, whose macros may mark functions for the device.
     """
@@ -165,7 +163,7 @@ def without_host_code(source: str, left_out: HostCode, known: str = "", only: st
 # ------------------------------------------------------------------------------------------------------------
 # Headers
 
-# Headers of C and C++ that device code may use; all others of the standard library are for the host.
+# Headers of C and C++ that device code may use; all other standard headers are for the host.
 _STANDARD = {
     "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "limits",
     "type_traits", "utility", "tuple", "array", "algorithm", "functional", "initializer_list", "numeric",
@@ -179,7 +177,7 @@ INCLUDE = re.compile(r'^([ \t]*#[ \t]*include[ \t]*)(?:"([^"\n]+)"|<([^>\n]+)>)[
 
 @dataclass
 class Included:
-    """A source with its own headers in place. texts: each file's own text, by the name that messages have."""
+    """A source with its own headers inserted. texts: each file's own text, by its name in messages."""
 
     text: str
     left_out: HostCode
@@ -188,7 +186,7 @@ class Included:
 
 
 def _is_simulators(header: str) -> bool:
-    """Whether the simulator has a header of that name for those who include it: its own parts are .hpp."""
+    """Whether the simulator has a header of that name for sources to include: its internal parts are .hpp."""
     return (CPP / header).is_file() and not header.endswith(".hpp")
 
 
@@ -205,8 +203,8 @@ def _text_of(header: Path) -> str:
 
 
 def _own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
-    """The texts of the headers that a source includes, themselves or by another, which are in these folders.
-    Their macros may mark functions of the source for the device.
+    """The texts of the headers in these folders that a source includes, directly or not. Their macros may
+    mark functions of the source for the device.
     """
     found, waiting = {}, [(source, ())]
     while waiting:
@@ -224,7 +222,7 @@ _OF_CUDA = re.compile(r"\bcuda[A-Z]\w*|\bcu(?:blas|rand|fft)[A-Z]\w*|__(?:global
 
 
 def names_cuda(source: str, folders: Sequence[Path]) -> bool:
-    """Whether the source, or a header of these folders that it includes, has anything of CUDA."""
+    """Whether the source, or a header that it includes from these folders, uses CUDA."""
     for text in (source, *_own_headers(source, folders).values()):
         headers = {match[2] or match[3] for match in INCLUDE.finditer(text)} - {"assert.h"}
         if any(_is_simulators(of) or re.match(r"(?:thrust|cub|cuda|nv)/", of) for of in headers):
@@ -243,7 +241,7 @@ def _without_pragma_once(text: str) -> str:
 
 
 def _is_unconditional(before: str) -> bool:
-    """Whether no #if is open after this blanked beginning of a file, but for its guard."""
+    """Whether no #if but the guard is open after this blanked beginning of a file."""
     opened = []
     for found in re.finditer(r"^[ \t]*#[ \t]*(if|endif)", before, re.M):
         if found[1] == "if":
@@ -254,7 +252,7 @@ def _is_unconditional(before: str) -> bool:
     return not opened or bool(is_guard)
 
 
-# What a source may use without an #include of its own, because a header that is not here includes it.
+# What a source may use without its own #include, because a missing header includes it.
 _BY_OTHERS = (
     ("cub::", "cub/cub.cuh"),
     ("thrust::", "thrust/functional.h"),
@@ -269,7 +267,7 @@ def _part_of(header: str, for_nvcc: bool) -> str:
 
 
 def _with_headers_of_others(text: str, file: str, for_nvcc: bool) -> str:
-    """With the simulator's headers, or CUDA's and torch's, that the text needs and does not include."""
+    """Adds the simulator's headers, or CUDA's and torch's, that the text needs and does not include."""
     code = blanked(text)
     needed = [
         f"#include <{header}>\n" if for_nvcc else f'#include "sim/cpp/{header}"\n'
@@ -280,7 +278,7 @@ def _with_headers_of_others(text: str, file: str, for_nvcc: bool) -> str:
 
 
 def _without_unknown_namespaces(text: str) -> str:
-    """Without the `using namespace cv;` of what only headers of the host's declare."""
+    """Removes `using namespace cv;` for namespaces that only the host's headers declare."""
     code = blanked(text)
     declared = set(re.findall(r"\bnamespace\s+(\w+)", re.sub(r"\busing\s+namespace\b", " ", code)))
     for match in reversed(list(re.finditer(r"\busing\s+namespace\s+(?:::\s*)?(\w+)[\w\s:]*;", code))):
@@ -300,9 +298,9 @@ def included(
 ) -> Included:
     """The source without its host code, with the headers of `folders` and of the project in their places.
 
-    only: the one kernel that is wanted; None for all. values: what is rewritten, see `as_cpp()`. is_program:
-    whether the host code stays, and with it the headers that are found in no folder. for_nvcc: whether the
-    text stays CUDA C++, and includes CUDA's own headers and those that are found in no folder.
+    only: the one wanted kernel; None for all. values: what is rewritten, see `as_cpp()`. is_program: whether
+    the host code stays, with headers that are in no folder. for_nvcc: whether the text stays CUDA C++, and
+    includes CUDA's own headers and those that are in no folder.
     """
 
     def written(text: str, line: int) -> str:
@@ -315,7 +313,7 @@ def included(
     of_device = "\n".join(known)
     host = None
     if is_program:
-        # Of overloads, too, the arguments tell which one is meant, and a call may leave some out.
+        # The arguments also choose among overloads, and a call may leave out some.
         declared = re.findall(r"\bvoid\s+(\w+)\s*\(([^;{}]*)\)\s*([;{])", of_device)
         defined = [name for name, _, end in declared if end == "{"]
         has_defaults = {name for name, parameters, _ in declared if "=" in parameters}
@@ -417,7 +415,7 @@ def included(
 
 
 def _of_project(content: str, resolve) -> str:
-    """A header of the project, as the simulator has it: not as nvcc has it."""
+    """A header of the project, in the simulator's version and not nvcc's."""
     hidden = '#pragma push_macro("{0}")\n#undef {0}\n'
     shown = '\n#pragma pop_macro("{0}")'
     names = ("__CUDACC__", "__CUDA_ARCH__")

@@ -1,4 +1,4 @@
-"""The first read of a loop that swaps, written so that it races with no atomic operation.
+"""The first read of a compare-and-swap loop, written so that it does not race with atomics.
 
     unsigned old = *address, assumed;
     do {
@@ -6,9 +6,9 @@
         old = atomicCAS(address, assumed, f(assumed));
     } while (assumed != old);
 
-is how the CUDA programming guide makes an atomic operation out of atomicCAS() ("Atomic Functions"). The plain
-read races with the swaps of other threads. But what it reads is only a guess, which the swap compares with
-what is there, and one word is read as a whole. So this read, and no other, is written as a volatile one.
+is how the CUDA programming guide builds an atomic operation from atomicCAS() ("Atomic Functions"). The plain
+read races with other threads' swaps. But its value is only a guess, which the swap compares with memory, and
+a word is read as a whole. So only this read is written as a volatile one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _READ = re.compile(
     r"(?P<place>\*\s*(?P<pointer>(?:\(\s*[\w\s]*\*\s*\)\s*)?\w+)|\w+\s*\[[^\[\];]*\])"
     r"\s*\)?\s*(?:,[\w\s,]*)?;"
 )
-# Nothing but declarations may stand before the loop, and no branch before the swap.
+# Only declarations may precede the loop, and no branch may precede the swap.
 _LOOP = re.compile(r"\s*(?:[\w\s,*]+;\s*)*do\s*\{(?P<body>[^{}]*?)\batomicCAS(?:_block|_system)?\s*(?=\()")
 _BRANCHES = re.compile(r"\b(?:if|return|break|continue|goto|asm)\b|\?")
 
@@ -44,7 +44,7 @@ def _is_guess(text: str, read: re.Match) -> bool:
 
 
 def with_volatile_first_reads(source: str) -> str:
-    """The source with such reads written as above; its lines stay its lines."""
+    """The source with such reads rewritten; lines keep their numbers."""
     if "atomicCAS" not in source:
         return source
     text = blanked(source)

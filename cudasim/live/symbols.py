@@ -1,8 +1,8 @@
 """Variables in device memory (`__constant__`, `__device__`, `__managed__`) as tensors.
 
 A source is compiled several times: plain and counted, and once for each instance of a template; each library
-has variables of its own. On the simulator the values are therefore Python's, and a launch has them for as
-long as it runs. On a GPU they are where the kernels have them.
+has its own variables. So on the simulator Python keeps the values, and a launch uses them while it runs. On a
+GPU they are the kernels' own variables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _shape_and_element(kind: Type) -> tuple[tuple[int, ...], Type]:
 
 
 class _OnGpu:
-    """Memory of a GPU as torch takes it from others."""
+    """Memory of a GPU in a form that torch accepts."""
 
     def __init__(self, address: int, size: int):
         self.__cuda_array_interface__ = {
@@ -46,8 +46,8 @@ class _OnGpu:
 class Symbols(Mapping):
     """The variables of a source by name: each a tensor, whose elements can be read and written.
 
-    `kernel.symbols["weights"].copy_(weights)`. They are on the device at hand: a GPU if there is one. A
-    struct is a tensor of its bytes. Without torch they are arrays of numpy.
+    `kernel.symbols["weights"].copy_(weights)`. They are on a GPU if there is one, else on the CPU. A struct
+    is a tensor of its bytes. Without torch they are arrays of numpy.
     """
 
     def __init__(self, variables: Sequence[Variable], load: Callable):
@@ -66,8 +66,8 @@ class Symbols(Mapping):
         return self.on(default_device())[name]
 
     def bind(self, name: str, texture: Texture):
-        """Binds a texture reference of the source, `texture<float> name;`: kernels read this one from now
-        on. KeyError when the source has no variable of the name.
+        """Binds a texture reference of the source, `texture<float> name;`: kernels read this texture from now
+        on. KeyError if the source has no such variable.
         """
         self._keep(self._load("cpu"))
         address = struct.pack("P", texture.descriptor.address)
@@ -97,7 +97,7 @@ class Symbols(Mapping):
         return typed(data, element.dtype, shape)
 
     def _keep(self, loaded):
-        """Takes the values that the source gives the variables."""
+        """Takes the variables' initial values from the source."""
         for name, (kind, address) in loaded.variables.items():
             if name not in self._kept:
                 data = bytearray(ffi().buffer(ffi().cast("char *", address), kind.size)[:])
@@ -105,10 +105,10 @@ class Symbols(Mapping):
 
     @contextmanager
     def during(self, loaded) -> Iterator[None]:
-        """The library's variables have the values while this lasts, and what kernels wrote is kept.
+        """In this context the library's variables have the values; afterwards the kernels' writes are kept.
 
-        Afterwards they are what the source makes them: the next source with the same text, as a cell that is
-        run again, finds those values.
+        Then the variables get their initial values back: the next source with the same text, such as a cell
+        that runs again, finds these.
         """
         self._keep(loaded)
         places = []

@@ -1,4 +1,4 @@
-"""The arguments of kernels that are templates: as a call gives them, or as C++ deduces them."""
+"""The arguments of template kernels: from the call, or deduced as in C++."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cudasim.live.signature import Signature, split_at_commas
 
 
 def template_text(signature: Signature, given) -> str:
-    """Template arguments as C++ has them, from Python's: ints, bools, dtypes, or names of types."""
+    """Template arguments in C++, from Python's: ints, bools, dtypes, or names of types."""
     pieces = []
     for value in given if isinstance(given, (tuple, list)) else (given,):
         if isinstance(value, bool):
@@ -31,7 +31,7 @@ def template_text(signature: Signature, given) -> str:
 
 
 def _deduced(name: str, signature: Signature, arguments: Sequence) -> str | None:
-    """A template's type as C++ would deduce it from the arguments of a call; None when it would not."""
+    """A template's type as C++ would deduce it from the arguments of a call; None if it could not."""
     for parameter, argument in zip(signature.parameters, arguments, strict=False):
         if not re.search(rf"\b{name}\b(?!\s*(?:::|<))", parameter.declaration):
             continue
@@ -43,8 +43,8 @@ def _deduced(name: str, signature: Signature, arguments: Sequence) -> str | None
 
 
 def deduced_template(signature: Signature, arguments: Sequence) -> str:
-    """The template's arguments that a call leaves out: types as C++ would deduce them, all else as the source
-    itself launches the kernel, where it does so in one way.
+    """The template arguments that a call leaves out: types as C++ would deduce them, and others from the
+    source's own launches, if these agree.
     """
     asked = [split_at_commas(instance) for instance in signature.instances]
     found = []

@@ -1,4 +1,4 @@
-"""Tensor maps as arguments of kernels, for parameters of type CUtensorMap: what TMA knows of a tensor."""
+"""Tensor maps, which describe tensors to TMA, as arguments for parameters of type CUtensorMap."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def _encoder():
 
 @dataclass(frozen=True)
 class TensorMap:
-    """A tensor that a kernel copies boxes of by TMA, `kernel[grid, block](cudasim.TensorMap(x, (64, 64)))`,
-    for a parameter `const __grid_constant__ CUtensorMap map`.
+    """A tensor whose boxes a kernel copies by TMA, `kernel[grid, block](cudasim.TensorMap(x, (64, 64)))`, for
+    a parameter `const __grid_constant__ CUtensorMap map`.
 
     tensor: of 1 to 5 dimensions, whose last one is contiguous. box: elements along each dimension, in the
     tensor's order; a kernel's coordinates are in the other order, the contiguous one first. swizzle: 0, 32,
-    64 or 128 bytes. What a box has outside the tensor is zero, or NaN with nan_outside.
+    64 or 128 bytes. A box is zero outside the tensor, or NaN with nan_outside.
 
-    ValueError for what cuTensorMapEncodeTiled() of the CUDA driver refuses. The simulator has tensor maps
-    from Python; on a GPU, TypeError.
+    ValueError for what cuTensorMapEncodeTiled() of the CUDA driver refuses. Only the simulator takes tensor
+    maps from Python; on a GPU, TypeError.
     """
 
     tensor: object
@@ -65,7 +65,7 @@ class TensorMap:
         object.__setattr__(self, "memory", memory)
 
     def encoded(self, size: int) -> bytes:
-        """The map as the simulator has it, in `size` bytes. ValueError when TMA cannot address the tensor."""
+        """The simulator's map, in `size` bytes. ValueError if TMA cannot address the tensor."""
         tensor, rank = self.memory, len(self.memory.shape)
         strides = [int(stride * tensor.itemsize) for stride in reversed(tensor.strides[:-1])]
         map_ = ffi().new("unsigned char[]", _SIZE)

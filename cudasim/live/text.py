@@ -1,4 +1,4 @@
-"""The text of a source: what is code, and what comments, quotes and directives; lines and brackets."""
+"""The text of a source: separates code from comments, quotes and directives; finds lines and brackets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def spaces(text: str) -> str:
 
 
 def blanked(source: str) -> str:
-    """The source with spaces in place of comments and quotes, so that all else stays where it is."""
+    """The source with spaces instead of comments and quotes, so that all else stays in place."""
     return COMMENTS_AND_QUOTES.sub(lambda match: spaces(match[0]), source)
 
 
@@ -24,10 +24,10 @@ _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(?P<name>\w*)(?:\\\n|[^\n])*", re.M)
 
 
 def without_directives(text: str) -> str:
-    """Blanked text with spaces in place of preprocessor directives.
+    """Blanked text with spaces instead of preprocessor directives.
 
-    Where each branch of an #if opens the same brace, or closes it, only the first branch stays, so that the
-    braces of what is left are in pairs.
+    If each branch of an #if opens or closes the same brace, only the first branch stays, so that the
+    remaining braces are in pairs.
     """
     branches: list[list[int]] = []  # of each open #if: where its branches begin
     for match in _DIRECTIVE.finditer(text):
@@ -50,7 +50,7 @@ def _one_branch(text: str, begins: list[int], end: int) -> str:
 
 
 def directives_of(source: str) -> str:
-    """The source's directives, and spaces in place of all else."""
+    """The source's directives, and spaces instead of all else."""
     pieces, end = [], 0
     for match in _DIRECTIVE.finditer(source):
         pieces += [spaces(source[end : match.start()]), match[0]]

@@ -13,14 +13,14 @@ ADDRESS_MODES = ("wrap", "clamp", "mirror", "border")  # in the order of cudaTex
 
 @dataclass(frozen=True)
 class Texture:
-    """A tensor that a kernel reads by coordinates: `kernel[grid, block](cudasim.Texture(image), to)`. Passed
-    for a surface, the kernel writes to it as well.
+    """A tensor that a kernel reads by coordinates: `kernel[grid, block](cudasim.Texture(image), to)`. If it
+    is passed for a surface, the kernel also writes to it.
 
     tensor: contiguous, (width), (height, width) or (depth, height, width); with vector=True its last
     dimension is the 2 or 4 elements of a vector (float4). filter: "point" or "linear". address: "clamp",
     "border" (zeros), "wrap" or "mirror", for coordinates outside. normalized: whether they go from 0 to 1.
 
-    The simulator has textures; on a GPU, TypeError.
+    Only the simulator has textures; on a GPU, TypeError.
     """
 
     tensor: object

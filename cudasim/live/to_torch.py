@@ -1,8 +1,9 @@
 """A kernel as an operator of PyTorch: one file of Python that needs torch, nvcc and a GPU, and no cudasim.
 
 The file has the kernel's source without its host code, C++ that launches it with the grid, block and shared
-memory of a launch, and an operator of torch that checks its arguments, says which tensors it writes and is
-known to `torch.compile`. torch compiles it at its first call (`torch.utils.cpp_extension.load_inline`).
+memory of a launch, and an operator of torch. The operator checks its arguments, declares which tensors it
+writes and works with `torch.compile`. torch compiles it at its first call
+(`torch.utils.cpp_extension.load_inline`).
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from cudasim.live.text import blanked
 
 _FIRST_LINE = 'r"""A kernel of CUDA C++ as an operator of PyTorch, written by cudasim.'
 _TAKEN = {"torch", "functools", "load_inline", "library", "launch", "check", "check_int"}
-# What torch's own flags for nvcc take away from half and bfloat16, kernels may use.
+# Kernels may use what torch's own flags for nvcc remove from half and bfloat16.
 _OF_HALF = tuple(
     f"-U__CUDA_NO_{name}__"
     for name in ("HALF_OPERATORS", "HALF_CONVERSIONS", "HALF2_OPERATORS", "BFLOAT16_CONVERSIONS")
@@ -34,7 +35,7 @@ _OF_HALF = tuple(
 
 @dataclass(frozen=True)
 class GivenTensor:
-    """What is kept of a tensor that a kernel was launched with: not its memory."""
+    """What is kept of a tensor from a launch, without its memory."""
 
     count: int
 
@@ -87,14 +88,14 @@ class _Argument:
 
     @property
     def in_cpp(self) -> str:
-        """Its parameter of the function in C++ that torch calls."""
+        """Its parameter of the C++ function that torch calls."""
         kind = re.match(r"\w+", self.schema)[0]
         kinds = {"Tensor": "const at::Tensor &", "float": "double ", "int": "int64_t ", "bool": "bool "}
         return kinds[kind] + self.name
 
     @property
     def in_cuda(self) -> str:
-        """The type of its parameter of the function that launches."""
+        """The type of its parameter of the launching function."""
         kind = re.match(r"\w+", self.schema)[0]
         return {"Tensor": "void *", "float": "double", "int": "long long", "bool": "bool"}[kind]
 
@@ -103,7 +104,7 @@ class _Argument:
         return f"{self.name}.data_ptr()" if self.count is not None else self.name
 
     def check(self, fixed: bool) -> str:
-        """The statement of Python that refuses what the kernel does not take."""
+        """The Python statement that refuses what the kernel does not take."""
         if self.count is not None:
             item = self.type.item
             dtype = f"torch.{item.dtype}" if item.dtype else None
@@ -140,7 +141,7 @@ def _argument(parameter: Parameter, kind: Type, given) -> _Argument:
 
 
 def _grid(given, called: dict[str, int]) -> tuple[list[str], bool]:
-    """The grid's sizes in C++, and whether they are the launch's own."""
+    """The grid's sizes in C++, and whether they are the launch's."""
     if given is None:
         return [str(called[axis]) for axis in "xyz"], True
     sizes = list(given) if isinstance(given, (tuple, list)) else [given]
@@ -385,22 +386,22 @@ def to_torch(bound, *arguments, name: str, path=None, writes=None, grid=None, te
         cudasim.to_torch(scale[(n + 255) // 256, 256], x, y, n, name="scale", grid="(n + 255) / 256")
         from scale_op import scale
 
-    bound: the kernel with the grid and block that the operator launches it with. arguments: of a launch,
-    which is not made; None for a pointer that the operator passes as null and does not ask for. path: by
-    default `<name>_op.py`; an earlier file of to_torch there is replaced. writes: the names of the tensors
-    that the kernel writes; by default all whose pointers are not const. grid: one to three ints or formulas
-    in C++ of the kernel's numbers and tensors, as "(x.numel() + 255) / 256"; without them the operator takes
-    tensors of as many elements as these. Returns the file's path.
+    bound: the kernel with the operator's grid and block. arguments: those of a launch, which does not run;
+    None for a pointer that the operator always passes as null. path: by default `<name>_op.py`; replaces an
+    earlier file of to_torch. writes: the names of the tensors that the kernel writes; by default all with
+    pointers that are not const. grid: one to three ints or C++ formulas of the kernel's numbers and tensors,
+    such as "(x.numel() + 255) / 256"; without them the operator takes tensors with the same number of
+    elements as these. Returns the file's path.
 
-    TypeError for a kernel that takes what torch's operators do not: structs, textures, tables of pointers.
-    ValueError for one that reads `__constant__` memory that Python fills.
+    TypeError for a kernel with arguments that torch's operators cannot take: structs, textures, tables of
+    pointers. ValueError for one that reads `__constant__` memory filled by Python.
     """
     return _write(bound.kernel, _prepared(bound, arguments, template), name, path, writes, grid)
 
 
 def of_last_launch(kernel, name: str, path=None, writes=None, grid=None) -> Path:
-    """Writes a file of Python that makes the kernel an operator of PyTorch, which launches it as it was
-    launched last; see `cudasim.to_torch`."""
+    """Writes a file of Python that makes the kernel an operator of PyTorch, with the grid and block of its
+    last launch; see `cudasim.to_torch`."""
     if kernel.last_launch is None:
         raise RuntimeError(f"{kernel.name}: expected a kernel that was launched before, got one that was not")
     return _write(kernel, kernel.last_launch, name, path, writes, grid)

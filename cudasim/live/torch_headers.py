@@ -11,14 +11,14 @@ import functools
 import importlib.util
 from pathlib import Path
 
-# What a kernel's text names of them, whatever it includes.
+# The names of theirs in a kernel's text, whatever it includes.
 NAMES = r"c10::|at::(?!cuda::(?:get|CUDA))|WARP_(?:SHFL|BALLOT)|C10_(?:WARP|HOST|DEVICE|LAUNCH|UNUSED|LIKELY)"
 _USED = "sim/cpp/c10/"
 
 
 @functools.cache
 def headers() -> Path | None:
-    """torch's folder of headers; None where it is not installed, or has them elsewhere."""
+    """torch's folder of headers; None if it is not installed, or has them elsewhere."""
     try:
         found = importlib.util.find_spec("torch")
     except ValueError:
@@ -28,6 +28,6 @@ def headers() -> Path | None:
 
 
 def flags(text: str) -> tuple[str, ...]:
-    """For a C++ compiler that is given this text: a folder to search first."""
+    """Flags for a C++ compiler of this text: a folder to search first."""
     folder = headers() if _USED in text else None
     return (f"-I{folder}", "-DSIM_HAS_TORCH") if folder else ()

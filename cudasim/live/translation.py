@@ -15,7 +15,7 @@ from cudasim.live.swap_loops import with_volatile_first_reads
 from cudasim.live.text import blanked, closing, line_of, open_braces, without_directives
 from cudasim.live.tree import rewritten
 
-# A block's dynamic shared memory, as CUDA declares it. Here it is where a pointer says.
+# A block's dynamic shared memory, as CUDA declares it. Here it is a pointer.
 _ALIGNMENT = (
     r"(?:__align__|alignas|__attribute__|__builtin_align__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)"
 )
@@ -26,13 +26,13 @@ _EXTERN_SHARED = re.compile(
     rf"\s*(?:{_ALIGNMENT}\s*)?;"
 )
 
-# Not one that asks for a single turn.
+# Not a loop that asks for a single turn.
 _UNROLL = re.compile(r"#[ \t]*pragma[ \t]+unroll\b(?!\s*\(?\s*[01]\b)[^\n\\]*(?=\n\s*for\s*(?P<opening>\())")
 
 
 def _unrolled(source: str) -> str:
-    """With SIM_UNROLL (language.hpp) before loops that have no other in them. All of a nest would take the
-    compiler six times as long, and it is in the innermost loop that the time is spent."""
+    """Writes SIM_UNROLL (language.hpp) before innermost loops, which take most of the time. All loops of a
+    nest would take the compiler six times as long."""
     text = blanked(source)
     for pragma in reversed(list(_UNROLL.finditer(text))):
         begin = closing(text, pragma.start("opening")) + 1
@@ -71,8 +71,8 @@ def _dynamic_shared(source: str, first_line: int) -> str:
 
 
 def with_own_name(text: str, source: str | None) -> str:
-    """A text about a kernel's dynamic shared memory, with the name that its source gives that memory: the
-    array of `extern __shared__`, where there is one of them."""
+    """A text about a kernel's dynamic shared memory, with the name of the source's `extern __shared__` array,
+    if there is one."""
     if source is None or "dynamic_shared" not in text:
         return text
     names = {match["name"] for match in _EXTERN_SHARED.finditer(blanked(source))}
@@ -80,7 +80,7 @@ def with_own_name(text: str, source: str | None) -> str:
 
 
 def _in_namespace_only(text: str) -> bool:
-    """Whether all the braces that are open at the text's end are those of namespaces and extern "C"."""
+    """Whether all braces that are open at the text's end belong to namespaces and extern "C"."""
     return all(re.search(r"(?:namespace\s*[\w:]*|extern)\s*$", text[:place]) for place in open_braces(text))
 
 
@@ -100,11 +100,11 @@ ALL = frozenset({"casts", "shifts"})
 
 
 def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host: Host | None = None) -> str:
-    """CUDA C++ with the little that is not C++ written as C++; its lines stay its lines.
+    """Rewrites the parts of CUDA C++ that are not C++; lines keep their numbers.
 
-    values: what is written so that it has a GPU's value where C++ has none: casts to integers (casts.py) and
-    shifts (shifts.py). Besides, "dependent": the word `template` where C++ asks for it (dependent.py). host:
-    of a whole program, whose host code is written as C++ as well (host.py) and has C++'s values.
+    values: what is rewritten to have a GPU's value where C++ defines none: casts to integers (casts.py) and
+    shifts (shifts.py). Also "dependent": adds the word `template` where C++ needs it (dependent.py). host:
+    for a whole program, whose host code is rewritten too (host.py) and keeps C++'s values.
     """
     rules = {"shifts": shifts, "casts": casts, "dependent": dependent}
     chosen = [*(rules[name] for name in values), exits, launch_bounds]
@@ -119,11 +119,11 @@ def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host:
         (r"\bstatic(\s+(?:__device__\s+)?)(?=__shared__\b)", r"\1"),
         (r"(?<=__shared__)(\s+)static\b", r"\1"),
         (r"(?<=__shared__)(\s+)alignas\b", r"\1__align__"),
-        # What is constant for C++ as well cannot be in one section with what the host fills.
+        # Constants of C++ cannot share a section with variables that the host fills.
         (r"\b__constant__(?=[^;={(]*\bconst(?:expr)?\b)", "            "),
         (r"(\bconst(?:expr)?\b[^;={}()]*)\b__constant__", r"\1            "),
         (r"\b__noinline__\b(?!\s*\)\s*\))", "__attribute__((noinline))"),
-        # The compiler takes these apart and tells nobody: see cudasim/sim/cpp/memory.hpp.
+        # The compiler splits these without instrumentation: see cudasim/sim/cpp/memory.hpp.
         (r"\b__builtin_mem(?:cpy|move)\b", "sim_copy_bytes"),
         (r"\b__builtin_memset\b", "sim_set_bytes"),
         (r"#(\s*)pragma(\s+)unroll\b[^\n]*", ""),

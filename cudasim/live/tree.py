@@ -1,8 +1,8 @@
 """The syntax tree of a source, by tree-sitter and its CUDA grammar.
 
-The text is parsed before the preprocessor has seen it, so that places in the tree are the user's own. The
-bodies of macros, which the grammar leaves as text, are parsed as statements of their own. Where the grammar
-reads no sense, the tree has nodes with errors: what rewrites the text leaves these as they are.
+The text is parsed before preprocessing, so that places in the tree are the user's. The grammar leaves bodies
+of macros as text; they are parsed separately as statements. Where the grammar cannot parse, the tree has
+error nodes, which rewriting leaves as they are.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import tree_sitter_cuda
 
 _BEFORE = b"void sim_macro() {"
 
-# Names of integer types that the grammar does not know, so that `(uint)-x` were a difference to it, and names
-# as long that it knows.
+# Names of integer types that the grammar does not know, for which `(uint)-x` would be a difference, and names
+# of the same length that it knows.
 _SAME_LENGTH = {b"uint": b"char", b"uchar": b"short", b"ulong": b"short", b"ushort": b"size_t"}
 _UNKNOWN = re.compile(rb"\b(?:uint|uchar|ulong|ushort)\b")
 _STD = re.compile(rb"\bstd\s*::\s*(?=(?:u?int(?:8|16|32|64|ptr)_t|s?size_t|ptrdiff_t)\b)")
@@ -76,7 +76,7 @@ def _parsed(data: bytes) -> tree_sitter.Node:
 
 @dataclass(frozen=True)
 class Source:
-    """A source as bytes, with its tree, and the tree of what each of its macros stands for by its name."""
+    """A source as bytes, with its tree, and by name the tree of each macro's body."""
 
     data: bytes
     tree: Node
@@ -112,12 +112,12 @@ def _macros_of(data: bytes, tree: Node) -> Iterator[tuple[str, Node]]:
             yield data[name.begin : name.end].decode(), Node(inner, value.begin - len(_BEFORE))
 
 
-# A change of a source's bytes: where, how many go, what comes in their place.
+# A change of a source's bytes: the place, how many are removed, and their replacement.
 Change = tuple[int, int, bytes]
 
 
 def rewritten(text: str, rules: Iterable[Callable[[Source], Iterable[Change]]]) -> str:
-    """The text with the changes that each of the rules finds in it. Its lines stay its lines."""
+    """The text with the changes of each rule. Lines keep their numbers."""
     source = Source.of(text)
     changes = [change for rule in rules for change in rule(source)]
     data = source.data
@@ -127,5 +127,5 @@ def rewritten(text: str, rules: Iterable[Callable[[Source], Iterable[Change]]]) 
 
 
 def lines_in(data: bytes) -> bytes:
-    """As many line ends as there are in the bytes: what replaces them moves no line."""
+    """As many line ends as in the bytes, so that a replacement moves no line."""
     return b"\n" * data.count(b"\n")

@@ -1,9 +1,8 @@
-"""Reads of shared memory that nobody has written, whose value is not used, as in
-`v = s[i + 1]; y = i < n ? v : 0;`.
+"""Reads of unwritten shared memory whose value is not used, as in `v = s[i + 1]; y = i < n ? v : 0;`.
 
-The checker sees the read and not what becomes of it. So a launch that makes such a read is made twice again,
-with two different bytes in all shared memory that nobody has written. When its tensors are the same
-afterwards, bit for bit, the value was not used, and the read is a KernelWarning and no fault.
+The checker sees the read, but not whether its value is used. So a launch with such a read runs twice more,
+with two different bytes in all unwritten shared memory. If its tensors are then the same, bit for bit, the
+value was not used, and the read is a KernelWarning and no fault.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ def _memory(tensor: Array):
 def launch_unless_unused(library, launch: Callable[[], None], tensors: dict[str, Array]):
     """Calls `launch`, which runs a kernel under the checker on these tensors.
 
-    library: the simulator that counts and checks. KernelFault as `launch` raises it, but not for a read of
+    library: the simulator that counts and checks. Raises the KernelFault of `launch`, except for a read of
     unwritten shared memory on which no tensor depends.
     """
     __tracebackhide__ = True

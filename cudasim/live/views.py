@@ -1,10 +1,10 @@
-"""Methods of a kernel that show what nvcc makes of it; where that is done is imported when somebody asks."""
+"""Methods of a kernel that show what nvcc makes of it; their modules are imported on first use."""
 
 from __future__ import annotations
 
 
 def sass(kernel, *arguments, gpu="H200", template=None):
-    """The machine code beside the source, by line, for a GPU that need not be there: see
+    """The machine code beside the source, by line, for a GPU that need not be present: see
     `cudasim.predicting.code_view.sass()`."""
     from cudasim.predicting import code_view
 

@@ -1,1 +1,1 @@
-"""Times of kernels on GPUs that need not be there: cards, counts of a sample, machine code, a model."""
+"""Times of kernels on GPUs that need not be present: cards, counts of a sample, machine code, a model."""

@@ -1,7 +1,8 @@
-"""Advice in words, from the counts and the prediction of a launch: what costs most, where, what would help.
+"""Advice in words, from the counts and the prediction of a launch: what costs most, where, and what would
+help.
 
-The rules are those that a profiler's guided analysis asks. Every number in them is counted, but for times,
-which are predicted.
+The rules follow a profiler's guided analysis. All their numbers are counted, except times, which are
+predicted.
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 SECTOR_BYTES, LANES = 32, 32
-# A rule speaks where at least this part of what a line asks for is needless, and where the line has at least
-# this part of what the whole launch asks for.
+# A rule applies if at least this part of a line's requests is needless, and if the line has at least this
+# part of the whole launch's requests.
 NEEDLESS, OF_THE_LAUNCH = 0.25, 0.05
 FEW_LANES = 24  # of a warp
 AT_ONE_ADDRESS = 4  # atomics of a warp, on average, from which they are told
@@ -23,8 +24,8 @@ _VERBS = {"ld": "loads", "st": "stores", "atom": "atomics"}
 
 @dataclass(frozen=True)
 class Advice:
-    """line: of the source; 0 where it is about the launch as a whole. weight: by which advice is sorted, the
-    part of the launch's sectors, wavefronts or time that it is about. source: the line's text."""
+    """line: of the source; 0 for the launch as a whole. weight: the part of the launch's sectors, wavefronts
+    or time that it concerns, by which advice is sorted. source: the line's text."""
 
     line: int
     words: str
@@ -107,7 +108,7 @@ def _of_memory(prediction) -> Iterator[Advice]:
         if operation == "atom":
             yield from (told(*each) for each in _of_atomics(prediction, ones, requests / all_requests, space))
         lanes = sum(one.threads for one in ones) / requests
-        # The last warps of a grid are not full; a line that most warps come to is meant.
+        # The last warps of a grid are not full, so only lines that most warps reach count.
         if lanes < FEW_LANES and requests > OF_THE_LAUNCH * all_requests:
             yield told(
                 f"{lanes:.3g} of {LANES} lanes are active in its accesses, on average: the others wait. Let "
@@ -117,7 +118,7 @@ def _of_memory(prediction) -> Iterator[Advice]:
 
 
 def _of_atomics(prediction, ones, of_the_launch: float, space: str) -> Iterator[tuple[str, float]]:
-    """Atomics of one line that meet at an address: within a warp, or from all over the grid."""
+    """Atomics of one line that meet at an address, within a warp or from all over the grid."""
     threads, addresses = sum(one.threads for one in ones), sum(one.addresses for one in ones)
     if not addresses or of_the_launch < OF_THE_LAUNCH:
         return
@@ -206,6 +207,6 @@ def _of_the_launch(prediction) -> Iterator[Advice]:
 
 
 def advice_of(prediction) -> Advices:
-    """What the rules say of a prediction's launch on its first GPU."""
+    """The rules' advice on a prediction's launch on its first GPU."""
     found = [*_of_memory(prediction), *_of_the_launch(prediction)]
     return Advices(sorted(found, key=lambda one: -one.weight))

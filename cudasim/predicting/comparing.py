@@ -1,4 +1,5 @@
-"""A workbench for versions of one kernel: are they right, what do they ask of memory, which is faster."""
+"""A workbench for versions of one kernel: whether they are right, what they ask of memory, which is
+faster."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ _REPETITIONS, _WARM_UP = 11, 2
 
 @dataclass(frozen=True)
 class Comparison:
-    """What `compare()` returns. table: a row for each version, size and block. predictions: by these."""
+    """The result of `compare()`. table: a row for each version, size and block. predictions: by these."""
 
     table: pd.DataFrame
     predictions: Mapping[tuple, Prediction]
@@ -45,7 +46,7 @@ class Comparison:
 
 
 def _with_block(bound: BoundLaunch, block: int | None) -> BoundLaunch:
-    """The launch with another block of one dimension, and as many threads in all."""
+    """The launch with another one-dimensional block, and the same number of threads in all."""
     if block is None:
         return bound
     grid, own = bound.grid, bound.block
@@ -65,7 +66,7 @@ def _threads(bound: BoundLaunch) -> int:
 
 
 def _results(bound: BoundLaunch, arguments: Sequence) -> list[np.ndarray]:
-    """What a launch leaves in its arrays, as float64 where they are numbers of numpy's."""
+    """The contents of a launch's arrays afterwards, as float64 if they are numpy's numbers."""
     own = copied(list(arguments))
     bound(*own)
     found = []
@@ -94,7 +95,7 @@ def _difference(first: list[np.ndarray], second: list[np.ndarray]) -> float:
 
 
 def _measured(bound: BoundLaunch, arguments: Sequence) -> float:
-    """Microseconds on the arguments' GPU, from a flushed L2; NaN where they are on the CPU."""
+    """Microseconds on the arguments' GPU, from a flushed L2; NaN if they are on the CPU."""
     torch = loaded_torch()
     tensors = [a for a in arguments if torch is not None and isinstance(a, torch.Tensor)]
     if not tensors or not tensors[0].is_cuda:
@@ -127,14 +128,14 @@ def compare(
     """Runs, counts and predicts versions of a kernel at each size and block, and checks that they agree.
 
     versions: by name, `kernel[grid, block]`, or a function of (size, block) that returns such a launch.
-    arguments: of all of them, or a function of a size that returns them. sizes: None stands for the only one.
-    blocks: threads of a block; a plain launch keeps its number of threads in all, and the block it has for
-    None. reference: a function of the arguments, on copies of which it leaves what is right; the first
-    version stands for it otherwise. tolerance: of the largest difference, relative to the largest value.
+    arguments: of all versions, or a function of a size that returns them. sizes: None for a single one.
+    blocks: threads of a block; a plain launch keeps its total number of threads, and with None its own block.
+    reference: a function that writes the right results to copies of the arguments; by default the first
+    version. tolerance: of the largest difference, relative to the largest value.
 
-    Results are compared where a launch has at most two million threads, by running it as a whole on the
-    simulator; the column `right` is None for larger ones, and a warning says so. With arguments on a GPU the
-    versions are timed there too, and `measured us` has the medians, from a flushed L2.
+    If a launch has at most two million threads, it runs as a whole on the simulator, and results are
+    compared; the column `right` is None for larger ones, with a warning. With arguments on a GPU the versions
+    are also timed there, and `measured us` has the medians, from a flushed L2.
     """
     if not isinstance(versions, Mapping) or not versions:
         raise TypeError(f"versions: expected launches by name, got {versions!r}")
@@ -204,9 +205,9 @@ def _row(name: str, size, bound: BoundLaunch, found: Prediction, right: bool | N
 
 
 def occupancy_plot(launch: BoundLaunch, *arguments, gpu="H200", template=None):
-    """A figure of the calculator of Nsight Compute for this kernel: the part of a multiprocessor's warps that
-    it holds over the size of a block, over registers and over shared memory, with the launch's own marked.
-    MissingToolError without nvcc."""
+    """A figure like Nsight Compute's occupancy calculator for this kernel: the part of a multiprocessor's
+    warps over block size, registers and shared memory, with the launch's own values marked. MissingToolError
+    without nvcc."""
     of, kernel = card(gpu), launch.kernel
     instance = kernel._instance(copied(list(arguments)), template)
     code = machine_code.machine_code(kernel, instance, machine_code.architecture_for(of.capability))

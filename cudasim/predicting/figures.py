@@ -81,7 +81,7 @@ def _gpus(axis, prediction, measured):
 
 
 def prediction_figure(prediction, measured: dict[str, float] | None = None):
-    """measured: seconds by the card's name, drawn beside what was predicted."""
+    """measured: seconds by the card's name, drawn beside the predictions."""
     if prediction.on[0].terms is None:
         raise ValueError(
             f"{prediction.on[0].card.name}: the launch cannot run there, so there is nothing to draw"
@@ -97,7 +97,8 @@ def prediction_figure(prediction, measured: dict[str, float] | None = None):
 
 
 def occupancy_figure(curves: dict[str, list[tuple[str, list[float], list[float], float]]]):
-    """Occupancy over block size, registers and shared memory: by title, lines of name, x, y and the own x."""
+    """Occupancy over block size, registers and shared memory: by title, lines of name, x, y and the launch's
+    own x."""
     figure = _figure(figsize=(12, 3.2), layout="constrained")
     for axis, (title, lines) in zip(
         figure.subplots(1, len(curves), sharey=True), curves.items(), strict=True
@@ -114,7 +115,7 @@ def occupancy_figure(curves: dict[str, list[tuple[str, list[float], list[float],
 
 
 def comparison_figure(table):
-    """Times of the versions over sizes; measured ones with diamonds where there are some."""
+    """Times of the versions over sizes; measured ones have diamonds."""
     figure = _figure(figsize=(7.5, 4), layout="constrained")
     axis = figure.subplots()
     best = table.loc[table.groupby(["version", "size"])["us"].idxmin()]

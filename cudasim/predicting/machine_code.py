@@ -1,7 +1,7 @@
 """A kernel's machine code for a named architecture: nvcc compiles it, nvdisasm lists it, without a GPU.
 
-The registers, the spills and the shared memory decide how many blocks a multiprocessor holds; the
-instructions, with the lines of the source that they came from, are what the multiprocessor issues.
+Registers, spills and shared memory decide how many blocks a multiprocessor holds; the multiprocessor issues
+the instructions, which come with their source lines.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ _FLAGS = ("-std=c++17", "-O3", "-lineinfo", "--expt-relaxed-constexpr", "--exten
 
 @dataclass(frozen=True)
 class MachineInstruction:
-    """One instruction. guard: its predicate, as "@!P0", or "". opcode: as "LDG.E.128". operands: the rest of
-    its text. lines: (name of the file, line) in the source, from the innermost inlined function outwards.
+    """One instruction. guard: its predicate, such as "@!P0", or "". opcode: such as "LDG.E.128". operands:
+    the rest of its text. lines: (name of the file, line) in the source, from the innermost inlined function
+    outwards.
     """
 
     address: int
@@ -45,7 +46,7 @@ class MachineInstruction:
 
     @property
     def bytes(self) -> int:
-        """How many bytes a load, store or atomic moves for each thread."""
+        """The bytes that a load, store or atomic moves for each thread."""
         if self.name == "LDSM":
             return 4 * int(re.search(r"\.M88\.(\d)|$", self.opcode)[1] or 1)
         width = re.search(r"\.(U?8|S8|U16|S16|64|128)(?=\.|$)", self.opcode)
@@ -57,8 +58,8 @@ class MachineInstruction:
 
 @dataclass
 class Block:
-    """Instructions that run one after another. follows: the indices of the blocks that may come next; EXIT:
-    the kernel's end."""
+    """A basic block of instructions. follows: the indices of the blocks that may come next; EXIT: the
+    kernel's end."""
 
     index: int
     instructions: list[MachineInstruction]
@@ -71,7 +72,7 @@ EXIT = -1
 @dataclass(frozen=True)
 class MachineCode:
     """A kernel for one architecture. registers: of a thread. shared_bytes: static, of a block. local_bytes,
-    spilled_bytes: of a thread's stack, and what it stores and loads for want of registers.
+    spilled_bytes: of a thread's stack, and of its spills.
     """
 
     name: str
@@ -166,7 +167,7 @@ def _follows(block: Block, last: MachineInstruction | None, labels: dict[str, in
 
 
 def architecture_for(capability: tuple[int, int]) -> str:
-    """The architecture to compile for. nvcc 13 begins with 7.5: older cards are taken to run its code."""
+    """The architecture for compiling. nvcc 13 begins with 7.5: older cards are assumed to run its code."""
     number = max(capability, (7, 5))
     return f"sm_{number[0]}{number[1]}"
 
@@ -189,8 +190,8 @@ def compiled(
     more: Sequence[str] = (),
     included: Sequence[str] = (),
 ) -> Path:
-    """The folder with a source's cubin (kernel.cubin), ptxas's words (resources.txt), the listing
-    (kernel.sass) and the PTX (kernel.ptx), which nvcc makes unless it did before.
+    """The folder with a source's cubin (kernel.cubin), ptxas's messages (resources.txt), the listing
+    (kernel.sass) and the PTX (kernel.ptx), which nvcc makes unless they exist.
 
     more: flags. included: texts of the headers that the source includes, for the key. BuildError with nvcc's
     messages; MissingToolError without nvcc or nvdisasm.
@@ -233,8 +234,8 @@ def compiled(
 
 
 def folder_of(kernel: Kernel, instance: Instance, architecture: str) -> Path:
-    """Where nvcc has put what it made of a kernel, without the source's host code where it can do without:
-    that is sooner done."""
+    """The folder with nvcc's results for a kernel, compiled without the source's host code if possible, which
+    is faster."""
     program = kernel._program
     wanted = '#line 1 "launch code"\nconst void *cudasim_wanted() '
     wanted += f"{{ return (const void *){instance.expression}; }}\n"
@@ -265,7 +266,7 @@ def _demangler():
 
 
 def demangled(name: str) -> str:
-    """A C++ function's name as its source has it."""
+    """A C++ function's name as in its source."""
     function, free = _demangler()
     status = ctypes.c_int()
     pointer = function(name.encode(), None, None, ctypes.byref(status))
@@ -277,12 +278,12 @@ def demangled(name: str) -> str:
 
 
 def _plain(template: str) -> str:
-    """A template's arguments without what compilers write differently."""
+    """A template's arguments in a form that does not depend on the compiler."""
     return re.sub(r"\((?:unsigned |long |int|bool|char)+\)|(?<=\d)u?l*|\s|const|::", "", template)
 
 
 def _chosen(names: list[str], kernel: Kernel, instance: Instance) -> str:
-    """The mangled name of the instance among those that were compiled."""
+    """The mangled name of the instance among the compiled ones."""
     own = []
     for name in names:
         text = demangled(name)
@@ -311,7 +312,7 @@ def machine_code(kernel: Kernel, instance: Instance, architecture: str) -> Machi
 
 
 def codes_in(folder: Path, architecture: str) -> dict[str, MachineCode]:
-    """All kernels that were compiled there, by their mangled names."""
+    """All kernels compiled there, by their mangled names."""
     said = {
         found["name"]: found["text"] for found in _RESOURCES.finditer((folder / "resources.txt").read_text())
     }

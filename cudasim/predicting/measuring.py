@@ -1,8 +1,8 @@
-"""A card of the GPU that is there: `python -m cudasim card --measure`.
+"""A card of this machine's GPU: `python -m cudasim card --measure`.
 
-nvcc compiles the microbenchmarks beside this file to one program, which prints each figure as several
-launches gave it. What they cannot measure is of the card that there is for the same compute capability, and
-says so.
+nvcc compiles the microbenchmarks beside this file to one program, which prints each figure from several
+launches. Figures that they cannot measure come from the card of the same compute capability, and their source
+tells that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def compiled(folder: Path, *flags: str) -> Path:
 
 
 def printed() -> str:
-    """What the program prints on the GPU that is there. RuntimeError where there is none."""
+    """The program's output on this machine's GPU. RuntimeError if there is none."""
     with tempfile.TemporaryDirectory() as folder:
         ran = subprocess.run([compiled(Path(folder), "-arch=native")], capture_output=True, text=True)
     if ran.returncode:
@@ -107,10 +107,10 @@ def toml_of(figures: Mapping, sources: Mapping[str, str]) -> str:
 
 
 def measure_card(file: str | Path | None = None) -> Card:
-    """Measures the GPU that is there, in about a minute, and writes its card.
+    """Measures this machine's GPU, in about a minute, and writes its card.
 
-    file: where to; by default the GPU's name and .toml, in the current folder. `predict(..., gpu=file)` takes
-    it, and every card in the folder that the environment variable CUDASIM_CARDS names. MissingToolError
+    file: the card's file; by default the GPU's name and .toml, in the current folder. `predict(...,
+    gpu=file)` takes it. The environment variable CUDASIM_CARDS may name a folder of cards. MissingToolError
     without nvcc, RuntimeError without a GPU.
     """
     figures, sources = figures_of(printed())
@@ -120,8 +120,7 @@ def measure_card(file: str | Path | None = None) -> Card:
 
 
 def beside(measured: Card, other: Card) -> pd.DataFrame:
-    """Each number of a measured card and of another one, which may have the same name, and the first over the
-    second."""
+    """Each number of a measured card and of another one, which may have the same name, and their ratio."""
     rows = []
     for field in fields(Card):
         mine, theirs = getattr(measured, field.name), getattr(other, field.name)
@@ -139,7 +138,7 @@ def beside(measured: Card, other: Card) -> pd.DataFrame:
 
 
 def measured_card(file: str | None) -> str:
-    """What `python -m cudasim card --measure` prints: the card that it has written beside cudasim's own."""
+    """The output of `python -m cudasim card --measure`: the written card beside cudasim's own."""
     measured = measure_card(file)
     other = of_device(measured.name)
     if other is None or other == measured:  # the card that was written may be among those that are looked up

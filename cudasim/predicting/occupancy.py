@@ -1,5 +1,5 @@
-"""How many blocks of a kernel a multiprocessor holds, and what limits their number: the formulas of NVIDIA's
-occupancy calculator (its spreadsheet, and the page Occupancy of Nsight Compute)."""
+"""The number of a kernel's blocks that a multiprocessor holds, and its limits: the formulas of NVIDIA's
+occupancy calculator (its spreadsheet, and Nsight Compute's page Occupancy)."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def _rounded(value: int, unit: int) -> int:
 class Occupancy:
     """How much of a kernel a multiprocessor holds at once.
 
-    blocks, warps: how many it holds. fraction: these warps over the most that it can hold. limits: how many
-    blocks each resource alone would allow. limiter: the resources that allow the fewest."""
+    blocks, warps: how many it holds. fraction: these warps over the maximum. limits: how many blocks each
+    resource alone would allow. limiter: the resources that allow the fewest."""
 
     blocks: int
     warps: int

@@ -1,4 +1,4 @@
-"""Times of the launches that a call makes of kernels in files: those of a library that stands on cudasim."""
+"""Times of a call's launches of kernels in files, for a library that uses cudasim."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _run(call: Callable[[], object], l1_bytes: int, *blocks: Sequence[int]) -> l
 
 
 def _by_name(launch: Launch) -> Launch:
-    """With the places of files by their names alone, as the machine code has them."""
+    """Places by the files' names alone, as in the machine code."""
 
     def named(one):
         return replace(one, place=replace(one.place, file=Path(one.place.file).name))
@@ -64,12 +64,12 @@ def predict_call(
     wanted: Callable[[int, Launch], bool] = lambda number, launch: True,
     seconds: float = 4.0,
 ) -> dict[int, Prediction]:
-    """Predicts the launches that `call()` makes on the CPU of kernels in files, as `predict()` does one: by
-    their number in the call.
+    """Predicts the launches of kernels in files that `call()` makes on the CPU, like `predict()` for one
+    launch: by their number in the call.
 
-    wanted: which of them, by number and what its first block did. The call is made several times, and each
-    time some blocks of its launches run: what it returns has no meaning, and it has to make the same launches
-    whatever its kernels compute. ValueError where it does not.
+    wanted: selects launches by their number and their first block's counts. The call is made several times,
+    and each time only some blocks of its launches run. So its result has no meaning, and it must make the
+    same launches whatever its kernels compute; ValueError if it does not.
     """
     cards: list[Card] = [card(one) for one in (gpu if isinstance(gpu, (list, tuple)) else [gpu])]
     folders = machine_code.HEADER_FOLDERS
@@ -90,7 +90,7 @@ def predict_call(
         x, y, z = first.block
         l1_bytes = l1_share(cards[0], code, x * y * z, first.dynamic_shared_bytes)
         blocks = chosen_blocks(first.grid, max(cluster, most_blocks(first, cluster, seconds)), cluster)
-        # Of the others it is one cluster.
+        # The others run one cluster.
         launches = _run(call, l1_bytes, *[[0]] * number, blocks, [0])
         if [of.kernel for of in launches] != [of.kernel for of in firsts]:
             raise ValueError("call: expected the same launches each time, got others")

@@ -36,7 +36,7 @@ def _codes(sources: Iterable[Path], flags: Sequence[str], architecture: str) -> 
 
 
 def predictions(launches: Iterable[Launch], asked: dict) -> list[Prediction]:
-    """asked: as `show()` has it."""
+    """asked: as for `show()`."""
     sources = [Path(source) for source in asked["sources"]]
     cards: list[Card] = [card(name) for name in asked["gpus"]]
     texts = {source.name: source.read_text(errors="replace") for source in sources}

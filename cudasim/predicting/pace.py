@@ -1,8 +1,8 @@
-"""How long one warp alone takes through a block of the machine code.
+"""The time of a single warp through a block of the machine code.
 
-A warp issues its instructions in order, at most one per clock, and waits before one whose operands are not
-ready. The compiler has put as many independent instructions between a load and its use as it could: here one
-sees how many.
+A warp issues its instructions in order, at most one per clock, and waits before an instruction whose operands
+are not ready. The compiler has put as many independent instructions between a load and its use as it could;
+this shows how many.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _WITHOUT_RESULT = (
 )
 
 
-# Whose results a warp waits for, by ncu's reasons; of all others it waits for a fixed number of clocks.
+# Instructions whose results a warp waits for, by ncu's reasons; for others it waits a fixed number of clocks.
 _REASONS = {
     **dict.fromkeys(("LDG", "LD", "LDL", "TEX", "TLD", "TLD4", "SULD", "ATOM", "ATOMG"), "long scoreboard"),
     **dict.fromkeys(("LDS", "LDSM", "LDC", "ATOMS", "S2R", "S2UR", "MUFU", "SHFL"), "short scoreboard"),
@@ -80,7 +80,7 @@ def registers_of(text: str, name: str, opcode: str) -> tuple[tuple[str, ...], tu
 
 
 class _Warp:
-    """A warp on its way: the clock, and when each register is ready."""
+    """A running warp: the clock, and when each register is ready."""
 
     def __init__(self, card: Card, loads: Callable[[MachineInstruction], float], mma_efficiency: float):
         self.card, self.loads, self.mma_efficiency = card, loads, mma_efficiency
@@ -91,7 +91,7 @@ class _Warp:
         self.waits: Counter[str] = Counter()  # clocks by reason, as ncu calls them
 
     def run(self, instructions: Sequence[MachineInstruction]) -> float:
-        """Runs a block; returns the clocks that it took."""
+        """Runs a block; returns its clocks."""
         begin = self.now
         for instruction in instructions:
             key = f"{instruction.guard}|{instruction.operands}"
@@ -134,7 +134,7 @@ class _Warp:
 
 
 def _before(blocks: Sequence[Block], runs: np.ndarray) -> dict[int, int]:
-    """The block that mostly comes before each."""
+    """The most frequent predecessor of each block."""
     before: dict[int, int] = {}
     for block in blocks:
         for target in block.follows:
@@ -147,7 +147,7 @@ def _before(blocks: Sequence[Block], runs: np.ndarray) -> dict[int, int]:
 
 
 def _chain(index: int, next_of: Mapping[int, int], most: int = 3) -> list[int]:
-    """The blocks that mostly come next to a block, one after the other, up to itself."""
+    """The most frequent successors of a block, one after the other, up to itself."""
     chain: list[int] = []
     at = index
     while len(chain) < most and at in next_of:
@@ -159,9 +159,9 @@ def _chain(index: int, next_of: Mapping[int, int], most: int = 3) -> list[int]:
 
 
 def accesses_in_flight(blocks: Sequence[Block], runs: np.ndarray) -> list[tuple[float, float]]:
-    """How many accesses of global and local memory a warp has in flight when it waits for one of them: pairs
-    of that number and of how many accesses it has just issued then. The number is math.inf for accesses that
-    it does not wait for, as stores at the end."""
+    """The number of accesses to global and local memory that a warp has in flight when it waits for one:
+    pairs of that number and of the accesses just issued. It is math.inf for accesses without a wait, such as
+    stores at the end."""
     before = _before(blocks, runs)
     after = {
         block.index: max(there, key=lambda index: runs[index])
@@ -180,7 +180,7 @@ def accesses_in_flight(blocks: Sequence[Block], runs: np.ndarray) -> list[tuple[
 
 
 def _batches(of_blocks: Sequence[Sequence[MachineInstruction]], own: int) -> list[tuple[float, int]]:
-    """The same for the accesses of one block of several that follow each other. own: its place."""
+    """The same for the accesses of one block in a sequence. own: its place."""
     flying: list[tuple[str, ...]] = []  # the registers that each access writes, the oldest first
     issued, found = 0, []
     for place, instructions in enumerate(of_blocks):
@@ -204,8 +204,8 @@ def clocks_of_blocks(
     loads: Callable[[MachineInstruction], float],
     mma_efficiency: float,
 ) -> tuple[np.ndarray, list[Counter[str]]]:
-    """Clocks that a warp alone takes through each block, after the block that mostly comes before it; and
-    these by what it does in them: it issues ("selected"), or waits for a reason that ncu has a name for."""
+    """Clocks that a single warp takes through each block, after its most frequent predecessor; and these by
+    the warp's state: it issues ("selected"), or waits for one of ncu's reasons."""
     before = _before(blocks, runs)
     clocks = np.zeros(len(blocks))
     waits: list[Counter[str]] = [Counter() for _ in blocks]

@@ -1,5 +1,5 @@
-"""Which part of a multiprocessor an instruction of the machine code keeps busy, for how long, and after how
-many clocks its result can be used.
+"""The part of a multiprocessor that an instruction of the machine code keeps busy, for how long, and after
+how many clocks its result is ready.
 
 Names of instructions: NVIDIA, CUDA Binary Utilities, "Instruction Set Reference". Threads per clock: CUDA C++
 Programming Guide, "Throughput of Native Arithmetic Instructions", in each card's file.
@@ -21,7 +21,7 @@ _MEMORY = (
     *("LDG", "STG", "LD", "ST", "ATOM", "ATOMG", "RED", "REDG", "LDL", "STL", "LDGSTS", "TEX", "TLD", "TLD4"),
     *("LDS", "STS", "LDSM", "STSM", "ATOMS", "SULD", "SUST", "MATCH", "REDUX"),
 )
-# Control flow, barriers and waits take an issue slot and no pipe.
+# Control flow, barriers and waits take an issue slot but no pipe.
 _CONTROL = (
     *(
         "BRA",
@@ -85,7 +85,7 @@ def kind_of(instruction: MachineInstruction) -> str:
 
 
 def tensor_operations(instruction: MachineInstruction) -> tuple[float, str]:
-    """The operations of an instruction of a warp on tensor cores, and the type whose rate it has."""
+    """The operations of a warp's instruction on tensor cores, and the type that sets its rate."""
     shape = re.search(r"\.(\d+)x(\d+)x(\d+)", instruction.opcode)
     text = instruction.opcode
     if shape:  # of a warpgroup of four warps

@@ -1,7 +1,8 @@
-"""Stall samples: where the warps of a launch were each time a profiler looked, and what they waited for.
+"""Stall samples: where the warps of a launch were each time a profiler sampled them, and what they waited
+for.
 
-A profiler takes them on a GPU; here they are kept, and added up by line. A warp that waits is seen at the
-instruction that it cannot issue yet: for a load's result that is the one that uses it, often a line later.
+A profiler takes them on a GPU; here they are kept, and added up by line. A waiting warp appears at the
+instruction that it cannot issue yet: for a load's result that is the using instruction, often a line later.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _WORTH_A_WORD = 0.1  # of a line's samples
 
 @dataclass(frozen=True)
 class Samples:
-    """kernel, gpu: where they were taken. file, source: the text, "" where it is not known.
+    """kernel, gpu: where they were taken. file, source: the text, or "".
 
-    rows: for each instruction its address from the kernel's begin, file, line and sass, the number of
-    samples, and how many of them waited for each reason, by ncu's names.
+    rows: for each instruction its offset in the kernel, file, line and sass, the number of samples, and how
+    many of them waited for each reason, by ncu's names.
     """
 
     kernel: str
@@ -45,16 +46,16 @@ class Samples:
 
     @property
     def lines(self) -> pd.DataFrame:
-        """By line of the source: samples, and those of each reason, the most frequent reasons first, and by
-        their names where they are as frequent."""
+        """By line of the source: samples, and those of each reason, the most frequent reasons first, equal
+        ones by name."""
         own = self.rows[self.rows.file == self.file]
         found = own.groupby("line")[["samples", *self.reasons]].sum()
         order = found[sorted(self.reasons)].sum().sort_values(ascending=False, kind="stable")
         return found[["samples", *order.index[order > 0]]]
 
     def not_of(self, kernel: Kernel) -> str:
-        """Why they are not a kernel's: they are of another file, or of another text of it. "" where they
-        are."""
+        """Why they do not belong to a kernel: they are for another file, or another text of it. "" if they
+        belong."""
         if self.file != kernel.file:
             return f"expected some of {kernel.file}, got those of {self.file or 'no lines'}"
         if not self.source or self.source.rstrip() == kernel.source.rstrip():
@@ -65,7 +66,7 @@ class Samples:
         return f"they are of another text of {kernel.file}, from line {first} on: take them again"
 
     def waits_for(self, line: int, most: int = 2) -> str:
-        """The reasons that are most frequent at a line, in words; "" where no warp was seen to wait."""
+        """The most frequent reasons at a line, in words; "" if no warp was waiting."""
         lines = self.lines
         if line not in lines.index:
             return ""
@@ -74,7 +75,7 @@ class Samples:
         return ", ".join(f"{name} {part:.0%}" for name, part in parts.items() if part > _WORTH_A_WORD)
 
     def code(self) -> CodeView:
-        """The machine code as it ran, each instruction with its samples and its most frequent reason."""
+        """The machine code that ran, each instruction with its samples and its most frequent reason."""
         rows = []
         for row in self.rows.to_dict("records"):
             waits = {name: row[name] for name in self.reasons if name != SELECTED and row[name]}
@@ -85,7 +86,7 @@ class Samples:
         return CodeView(title, self.file, self.source, tuple(rows))
 
     def save(self, file: Path | str, recorded: dict | None = None) -> None:
-        """Writes a small JSON file, which `load()` reads. recorded: what else is to be in it, as the date."""
+        """Writes a small JSON file, which `load()` reads. recorded: further contents, such as the date."""
         rows = self.rows.loc[:, (self.rows != 0).any()]  # without reasons that never were
         content = {name: getattr(self, name) for name in ("kernel", "gpu", "file", "source")}
         content |= {"recorded": recorded or {}, "columns": list(rows), "rows": rows.to_numpy().tolist()}
@@ -94,7 +95,7 @@ class Samples:
 
 
 def load(file: Path | str) -> Samples:
-    """The samples of a file that `Samples.save()` wrote. ValueError for another one."""
+    """The samples of a file that `Samples.save()` wrote. ValueError for any other file."""
     try:
         content = json.loads(Path(file).read_text(encoding="utf-8"))
         rows = pd.DataFrame(content["rows"], columns=content["columns"])

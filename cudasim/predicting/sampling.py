@@ -1,8 +1,8 @@
 """A sample of a launch's blocks: what they ask of the caches, and how often their warps come to each line.
 
-A launch of millions of threads takes the simulator minutes; some of its blocks take seconds, and tell what
-all of them do as far as blocks resemble each other. Blocks are drawn in small neighbourhoods spread over the
-grid: neighbours show how much of memory they share, and the spread shows how much blocks differ.
+A launch of millions of threads takes the simulator minutes; some of its blocks take seconds, and represent
+all of them if blocks resemble each other. Blocks are drawn in small neighbourhoods spread over the grid:
+neighbours show how much of memory they share, and the spread shows how much blocks differ.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _RUN = 4  # blocks that follow each other along an axis in a neighbourhood
 
 
 def copied(value, made: dict | None = None):
-    """An argument whose memory is a copy on the CPU, aligned as on a GPU: what a sample writes to it nobody
-    sees. Arguments with the same memory have the same copy."""
+    """An argument with its memory copied to the CPU, aligned as on a GPU, which hides a sample's writes.
+    Arguments with the same memory share a copy."""
     made = {} if made is None else made
     if isinstance(value, (Texture, TensorMap)):
         return replace(value, tensor=copied(value.tensor, made))
@@ -75,7 +75,7 @@ def _number(index: Sequence[int], grid: Sequence[int]) -> int:
 
 
 def _neighbourhood(number: int, grid: tuple[int, int, int], cluster: int) -> list[int]:
-    """A block and those that follow it along each axis of the grid, as far as there are some."""
+    """A block and the next ones along each axis of the grid, if they exist."""
     x, y, z = number % grid[0], number // grid[0] % grid[1], number // grid[0] // grid[1]
     blocks = []
     for axis in range(3):
@@ -91,8 +91,8 @@ def _neighbourhood(number: int, grid: tuple[int, int, int], cluster: int) -> lis
 
 
 def chosen_blocks(grid: tuple[int, int, int], most: int, cluster: int = 1) -> list[int]:
-    """About `most` blocks of the grid, by number, ascending: all where there are no more; else
-    neighbourhoods at equal distances."""
+    """About `most` blocks of the grid, by ascending number: all if there are no more; else neighbourhoods at
+    equal distances."""
     total = math.prod(grid)
     if total <= most:
         return list(range(total))
@@ -114,8 +114,8 @@ def chosen_blocks(grid: tuple[int, int, int], most: int, cluster: int = 1) -> li
 
 @dataclass(frozen=True)
 class Sample:
-    """What some blocks of a launch did. launches: of the simulator, with their blocks. blocks: in the whole
-    grid. seconds: that it took. names: of the arguments' memory: name, begin, end.
+    """The counts of some blocks of a launch. launches: of the simulator, with their blocks. blocks: in the
+    whole grid. seconds: the time it took. names: of the arguments' memory: name, begin, end.
     """
 
     kernel: str
@@ -136,7 +136,7 @@ class Sample:
 
     @property
     def scale(self) -> float:
-        """By which counts of the sample are multiplied for the launch."""
+        """The factor from the sample's counts to the launch's."""
         ran = sum(len(launch.blocks) for launch in self.launches)
         return self.total / ran
 
@@ -183,7 +183,7 @@ class Sample:
 
     @cached_property
     def passed(self) -> dict[Place, BasicBlock]:
-        """By line, how often warps and threads came to the basic block there that was run most often."""
+        """By line, how often warps and threads ran the line's most frequent basic block."""
         found: dict[Place, BasicBlock] = {}
         for launch in self.launches:
             of_launch: dict[Place, BasicBlock] = {}
@@ -215,8 +215,8 @@ class Sample:
 
 @contextmanager
 def only(*blocks: Sequence[int] | None) -> Iterator[None]:
-    """In this context launches of this OS thread run only these blocks: each the next list of them, all after
-    the last list that one. None: all blocks."""
+    """In this context launches of this OS thread run only these blocks: each launch the next list, later ones
+    the last list. None: all blocks."""
     library = COUNTED_SIMULATOR.load()
     lists = [of for of in blocks if of]
     numbers = ffi().new("unsigned long long[]", [number for of in lists for number in of] or [0])
@@ -241,7 +241,7 @@ def _steps(launch: Launch) -> int:
 
 
 def most_blocks(first: Launch, cluster: int, seconds: float) -> int:
-    """How many blocks of a launch take about so many seconds, by what its first cluster did."""
+    """How many blocks of a launch take about this many seconds, by its first cluster's counts."""
     return min(_MOST_BLOCKS, int(seconds * _STEPS_A_SECOND / max(1, _steps(first) / cluster)))
 
 
@@ -258,10 +258,10 @@ def take_sample(
     seconds: float = _SECONDS,
     **keywords,
 ) -> Sample:
-    """Runs blocks of the launch on the simulator for about so many seconds, on copies of its arguments.
+    """Runs blocks of the launch on the simulator for about this many seconds, on copies of its arguments.
 
-    l1_bytes: of the L1 cache that a block has for itself. cluster: blocks of a cluster. KernelFault as
-    `cudasim.check()` raises it; where a block waits for one that is not in the sample, all are run.
+    l1_bytes: of a block's own L1 cache. cluster: blocks of a cluster. KernelFault as from `cudasim.check()`;
+    if a block waits for one outside the sample, all blocks run.
     """
     own = copied(list(arguments))
     grid, total = _triple(bound.grid), math.prod(_triple(bound.grid))
@@ -271,7 +271,7 @@ def take_sample(
     first = list(range(middle, middle + cluster))
     try:
         launches.append(_run(bound, own, keywords, first if total > cluster else None, l1_bytes))
-        # By what the first block did and not by how long it took: the same launch has the same sample.
+        # By the first block's counts and not its time, so that the same launch has the same sample.
         most = most_blocks(launches[0], cluster, seconds)
         if total > cluster and most > cluster:
             launches = [_run(bound, own, keywords, chosen_blocks(grid, most, cluster), l1_bytes)]
@@ -298,13 +298,13 @@ def _triple(size) -> tuple[int, int, int]:
 
 
 def _waits(fault: KernelFault) -> bool:
-    """Whether a thread waited in vain, which another block may have ended."""
+    """Whether a thread waited in vain, perhaps for another block."""
     said = str(fault)
     return any(word in said for word in ("wait", "deadlock", "never", "spin"))
 
 
 def _memory(arguments, bound: BoundLaunch) -> Iterator[tuple[str, int, int]]:
-    """The memory that arguments bring, by the names of their parameters."""
+    """The arguments' memory, by the names of their parameters."""
     parameters = bound.kernel._signature.parameters
     for parameter, argument in zip(parameters, arguments, strict=True):
         for array in _arrays(argument):

@@ -1,4 +1,4 @@
-"""The source page: a kernel's text, what each line costs, and beside it what it became, SASS or PTX."""
+"""The source page: a kernel's text, each line's costs, and beside it the line's SASS or PTX."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cudasim.predicting.code_view import CodeView, colour, ptx, sass
 from cudasim.predicting.prediction import Prediction, predict
 from cudasim.predicting.samples import Samples
 
-# What a column is called, and how its numbers are written.
+# A column's name, and the format of its numbers.
 COLUMNS = {
     "instructions": "{:,.0f}",
     "clocks": "{:.0%}",
@@ -29,12 +29,12 @@ _MOST_HEIGHT = "44em"
 
 
 class SourcePage:
-    """lines: a frame by line of the source. instructions: of warps, in the whole launch. clocks: the part of
-    a warp's clocks that the line takes, predicted; sectors and conflicts are counted; samples: the part of a
-    profiler's stall samples, where there are some, and what the warps there waited for. advice: in words.
+    """lines: a frame by line of the source. instructions: of warps, in the whole launch. clocks: the line's
+    predicted part of a warp's clocks; sectors and conflicts are counted; samples: the line's part of a
+    profiler's stall samples, if any, and what the warps there waited for. advice: in words.
 
-    `print()` shows the table; a notebook shows it beside the machine code, where a click on a line marks what
-    it became.
+    `print()` shows the table; a notebook shows it beside the machine code, where a click on a line marks its
+    instructions.
     """
 
     def __init__(
@@ -117,7 +117,7 @@ class SourcePage:
         heads = "".join(
             f'<th style="{cell}background:#eee">{name.replace("/", "/<wbr>")}</th>' for name in shown
         )
-        # At the right of the source, which would have no room beside it.
+        # At the right of the source, where the page has room.
         more = f'<th style="{cell}text-align:left;background:#eee">waits for</th>' if self.samples else ""
         file = f'<th colspan="2" style="{cell}text-align:left;background:#eee">{self.file}</th>'
         rows = [f"<tr>{heads}{file}{more}</tr>"]
@@ -164,7 +164,7 @@ class SourcePage:
         return f"{head}{page}<script>{_SCRIPT % name}</script>"
 
 
-# Two pages of the same content share a name, so the script takes the first that is not ready.
+# Two pages with the same content share a name, so the script takes the first that is not ready.
 _SCRIPT = """
 (function () {
   const root = document.querySelector('[id="%s"]:not([data-ready])');
@@ -202,12 +202,12 @@ def source_page(
     seconds: float = 4.0,
     samples: Samples | None = None,
 ) -> SourcePage:
-    """What each line of a kernel costs on a GPU that need not be there, with its SASS and PTX beside.
+    """Each line's costs on a GPU that need not be present, with its SASS and PTX beside.
 
-    launch, arguments, gpu, template, seconds: as for `predict()`. samples: a profiler's, of this text
+    launch, arguments, gpu, template, seconds: as for `predict()`. samples: a profiler's, for this text
     (`cudasim.predicting.samples`, which fgn.profiling takes on a GPU or reads from a report); the SASS is
-    then the one that ran there. Without nvcc and nvdisasm there is no other machine code beside.
-    ValueError for samples of another text.
+    then the code that ran there. Without nvcc and nvdisasm there is no other machine code beside. ValueError
+    for samples of another text.
     """
     if samples is not None and (why := samples.not_of(launch.kernel)):
         raise ValueError(f"samples: {why}")

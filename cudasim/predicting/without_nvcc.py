@@ -1,8 +1,8 @@
-"""The instructions of a kernel where there is no nvcc to make them: estimated from its lines.
+"""The instructions of a kernel without nvcc, estimated from its lines.
 
-Each line that warps came to counts as a block of code: its loads, stores and atomics as the simulator counted
-them, an instruction for each operator in its text, two for each address. That knows nothing of the compiler's
-unrolling or of what it leaves out, so a prediction made with it has a wider range.
+Each line that warps reached counts as a block of code: its loads, stores and atomics as the simulator counted
+them, an instruction for each operator in its text, two for each address. This ignores the compiler's
+unrolling and omissions, so such a prediction has a wider range.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _line(file: str, line: int, text: str, runs: int, memory: list[Instruction])
 
 
 def estimated(sample: Sample, texts: dict[str, str]) -> tuple[MachineCode, Flow]:
-    """Code of no architecture, and how often its blocks are run."""
+    """Code of no architecture, and how often its blocks run."""
     memory: dict[tuple[str, int], list[Instruction]] = defaultdict(list)
     for one in sample.instructions:
         memory[one.place.file, one.place.line].append(one)

@@ -1,7 +1,8 @@
-"""Warns of code that wants the lanes of a warp to run in step.
+"""Warns of code that relies on the lanes of a warp running in lockstep.
 
-Before Volta a warp could add up shared memory through a volatile pointer, with no barrier between the steps.
-A GPU since Volta need not run its lanes in step, though it mostly does; here each lane runs until it waits.
+Before Volta a warp could add up shared memory through a volatile pointer, without a barrier between the
+steps. Since Volta a GPU need not run its lanes in lockstep, though it mostly does; here each lane runs until
+it waits.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _WAITS = re.compile(r"__sync\w*|\bsync\s*\(|__shfl\w*")
 
 
 def warnings_of(source: Path) -> Iterator[str]:
-    """One for each volatile name, at the first line where it is so used."""
+    """A warning for each volatile name, at the first line of such a use."""
     text = blanked(source.read_text(errors="replace"))
     for name in dict.fromkeys(_IS_VOLATILE.findall(text)):
         element = rf"\b{name}\s*\[([^\]]*)\]"

@@ -1,7 +1,7 @@
-"""`pytest --cudasim`: kernels that tests launch are checked, and so is each program in a .cu file.
+"""`pytest --cudasim`: checks the kernels that tests launch, and each program in a .cu file.
 
-A program is a test that passes if it ends with code 0 and `cudasim check` has nothing to say. Without the
-option nothing changes.
+A program is a test that passes if it ends with code 0 and `cudasim check` reports nothing. Without the option
+nothing changes.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def pytest_runtest_call(item):
 
 
 class Fault(Exception):
-    """What a checked program said."""
+    """The output of a checked program."""
 
 
 class _File(pytest.File):

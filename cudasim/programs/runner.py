@@ -1,7 +1,7 @@
 """The process in which a program runs: `python -m cudasim.programs.runner mode program.so name arguments`.
 
-Faults are told on the standard error, each with its lines, when they are found. A checked program that has
-one ends with code 1, unless it ends with another one itself.
+Faults are reported on the standard error when they are found, each with its lines. A checked program with a
+fault ends with code 1, unless it ends with another error code itself.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _say(sentence: str):
 
 
 def _tell_long_kernels(simulator, interface, counted: bool):
-    """Says once of a kernel that runs for long where it is: it may be in a loop that does not end."""
+    """Reports once where a long-running kernel is: it may be in an endless loop."""
     kernel, file = interface.new("const char **"), interface.new("const char **")
     line = interface.new("int *")
     number, since, told = 0, 0.0, 0

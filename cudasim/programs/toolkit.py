@@ -1,4 +1,4 @@
-"""A folder that stands for CUDA's where a build names one: CUDA_DIR, CUDA_HOME, CUDA_PATH.
+"""A folder that replaces CUDA's in a build: CUDA_DIR, CUDA_HOME, CUDA_PATH.
 
 Many Makefiles compile kernels with $(CUDA_DIR)/bin/nvcc and link with gcc, -L$(CUDA_DIR)/lib64 and -lcudart.
 """
@@ -17,13 +17,13 @@ from cudasim.live.compiling import WRAPPED, cpp_compiler
 from cudasim.programs.blas import blas
 
 _LIBRARIES = ("cudart", "cuda", "cublas", "cufft", "curand", "cusparse")
-# A library, since a linker takes an object twice that it is given twice.
+# A library, because a linker would take an object that is given twice two times.
 _STANDS_IN = "libcudasim_stands_in.so"
 _CALLS = "import sys; from cudasim.__main__ import nvcc; sys.exit(nvcc())"
 
 
 def write_toolkit(folder: Path, wrapped: Path):
-    """wrapped: the object that every program is linked with."""
+    """wrapped: the object that is linked into every program."""
     if _objcopy() is None:
         raise MissingToolError("objcopy was not found, which a program needs that gcc links")
     for name in ("bin", "include", "lib64"):
@@ -60,7 +60,7 @@ def write_toolkit(folder: Path, wrapped: Path):
 
 
 def for_any_linker(kernels: Path, output: Path):
-    """Writes the object as one that the simulator's functions stand in without the linker's --wrap."""
+    """Writes the object with calls of the simulator's functions, so that the linker needs no --wrap."""
     if _objcopy() is None:
         shutil.copyfile(kernels, output)
     else:

@@ -115,7 +115,8 @@ static uint64_t load(volatile void *address, unsigned bytes) {
     return __atomic_load_n((volatile uint16_t *)address, __ATOMIC_RELAXED);
 }
 
-/* False when another thread was first; *old is then what it wrote. Cuts *desired off to the bytes. */
+/* Returns false when another thread was first; *old is then what it wrote. Truncates *desired to the
+   bytes. */
 static bool replace(volatile void *address, unsigned bytes, uint64_t *old, uint64_t *desired) {
     bool replaced;
     if (bytes == 8)
@@ -164,8 +165,8 @@ static uint64_t update(const struct sim_site *site, const void *pc, enum sim_ato
         desired = apply(operation, type, old, value, compare);
     } while (!replace(address, bytes, &old, &desired));
     worker->updates = NULL;
-    /* What changed nothing may be one turn of a loop that waits for another thread, and on a GPU that
-     * thread makes progress meanwhile. A minimum or maximum is no way to wait. */
+    /* An atomic that changed nothing may be a turn of a loop that waits for another thread, which makes
+     * progress meanwhile on a GPU. Nobody waits by a minimum or maximum. */
     if (desired != old) {
         if (WATCHED)
             watch_change();

@@ -1,15 +1,15 @@
 /* __syncthreads() and its relatives: all threads of the block wait for each other.
  *
- * The rule is that of PTX's bar.sync, which they are compiled to: the barrier waits for all threads of the
- * block that have not exited, and, as it is .aligned, all threads of a warp must execute the same barrier
- * instruction. Different warps may come to it from different lines.
+ * The rule is that of PTX's bar.sync, to which they compile: the barrier waits for all threads of the block
+ * that have not exited. Since it is .aligned, all threads of a warp must execute the same barrier
+ * instruction. Different warps may come from different lines.
  *
- * Which lanes have exited, and which have only gone past a barrier in a branch that they did not take? Both
- * are at the kernel's end. In C++ a kernel's text tells: a lane that executes `return` leaves (sim_leave),
- * and a lane that comes to the last line has gone past (sim_come_to_end). Kernels in C tell neither.
+ * A lane at the kernel's end has exited, or has gone past a barrier in a branch that it did not take. In C++
+ * the kernel's text distinguishes them: a lane that executes `return` exits (sim_leave), and a lane that
+ * comes to the last line has gone past (sim_come_to_end). Kernels in C do not tell.
  *
- * A whole program that is run, and not checked, goes on all the same after a warning: GPUs since compute
- * capability 7.0 let each thread come to a barrier on its own, and programs rely on it.
+ * A whole program that is run, and not checked, goes on after a warning: since compute capability 7.0 each
+ * thread may come to a barrier on its own, and programs rely on it.
  *
  * The threads queue up in the order in which they arrive, and the last one makes the whole queue ready. */
 #include "wait.h"

@@ -63,7 +63,7 @@ void cp_async_wait_group(unsigned groups_in_flight) {
         memmove(copies->pending, copies->pending + landed, copies->count * sizeof *copies->pending);
 }
 
-/* The copies of a thread that has ended without waiting for them. */
+/* Drops the copies of a thread that has ended without waiting for them. */
 void sim_forget_copies(struct sim_copies *copies) {
     copies->count = 0;
     copies->groups = 0;

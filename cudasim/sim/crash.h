@@ -1,4 +1,4 @@
-/* Crashes of kernels, which the processor reports by a signal: a launch that fails, not a process that ends.
+/* Crashes of kernels, which the processor reports by a signal: the launch fails, and the process goes on.
  */
 #pragma once
 #include <stdint.h>

@@ -241,19 +241,19 @@ enum cudaFuncAttribute {
     cudaFuncAttributePreferredSharedMemoryCarveout = 9
 };
 
-/* These functions have symbols of their own: a program may have loaded CUDA's beside the simulator.
+/* These functions have their own symbols: a program may have loaded CUDA's beside the simulator.
  *
  * For a launch failure this is the sentence of the report, not just the meaning of the number. */
 const char *cudaGetErrorString(cudaError_t error) __asm__("sim_cudaGetErrorString");
 cudaError_t cudaGetLastError(void) __asm__("sim_cudaGetLastError");
 cudaError_t cudaPeekAtLastError(void) __asm__("sim_cudaPeekAtLastError");
 cudaError_t cudaGetDevice(int *device) __asm__("sim_cudaGetDevice");
-/* The compute capability is 0.0: no rung that asks for one runs here. A multiprocessor is an OS thread. */
+/* The compute capability is 0.0: rungs that need one do not run here. A multiprocessor is an OS thread. */
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute,
                                    int device) __asm__("sim_cudaDeviceGetAttribute");
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes,
                             cudaStream_t stream) __asm__("sim_cudaMemsetAsync");
-/* Nothing to set: every kernel may have all the shared memory, and there is no cache to split. */
+/* This does nothing: every kernel may have all shared memory, and there is no cache to split. */
 static inline cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attribute,
                                                int value) {
     (void)kernel, (void)attribute, (void)value;

@@ -41,7 +41,7 @@ static void prepare(struct sim_fiber *fiber, unsigned char *top, void (*body)(vo
 
 #elif defined(__x86_64__)
 
-/* As if body() had just been called, by nobody. */
+/* Prepares the stack as if body() had just been called, without a caller. */
 static void prepare(struct sim_fiber *fiber, unsigned char *top, void (*body)(void)) {
     void **caller = (void **)(void *)top - 1;
     *caller = NULL;
@@ -116,12 +116,12 @@ void sim_fiber_entered(void) {
 
 /* ---- Stacks ---- */
 
-/* Pages that are never touched cost no memory, so this can be generous. */
+/* Untouched pages cost no memory, so this can be generous. */
 enum { STACK_BYTES = 576 << 10 }; /* local memory, and what the simulator needs itself */
 
-/* Each stack has a slot of addresses, and what is left of a slot lets nobody in: a guard below the stack, and
- * one above. Guards split mappings, and Linux lets a process have 65,530 of those. On machines with many
- * cores the last stacks go without guards, so that the process is left with enough. */
+/* Each stack has a slot of addresses; the rest of the slot is inaccessible: a guard below the stack and one
+ * above. Guards split mappings, of which Linux allows a process 65,530. On machines with many cores the last
+ * stacks have no guards, so that enough mappings remain. */
 enum { SLOTS = 1 << (SIM_SLOTS_BITS - SIM_SLOT_BITS), MOST_GUARDED = 8192 };
 _Static_assert(STACK_BYTES + SIM_STACK_SHIFTS * SIM_STACK_SHIFT_BYTES < 1 << SIM_SLOT_BITS,
                "room for a guard");
@@ -158,7 +158,7 @@ static void give_slot_back(uintptr_t address) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* Stacks that all begin at the same place in a page would compete for the same few cache lines. */
+/* Stacks that begin at the same place in a page would compete for the same few cache lines. */
 enum { COLOUR_BYTES = 256, COLOURS = 16, NOTE_BYTES = 64 };
 
 void sim_fiber_reset(struct sim_fiber *fiber, void (*body)(void), unsigned number) {
@@ -170,7 +170,7 @@ void sim_fiber_reset(struct sim_fiber *fiber, void (*body)(void), unsigned numbe
     prepare(fiber, top, body);
 }
 
-/* The whole mapping that a stack is in, which it has to itself. */
+/* The whole mapping of a stack, which has no other. */
 static unsigned char *mapping_of(const struct sim_fiber *fiber, size_t *bytes) {
     uintptr_t stack = (uintptr_t)fiber->stack, page_bytes = (uintptr_t)sysconf(_SC_PAGESIZE);
     if (sim_is_in_slot(stack)) {
@@ -211,7 +211,7 @@ bool sim_fiber_overflows(const struct sim_fiber *fiber, uintptr_t address) {
 
 void sim_fiber_destroy(struct sim_fiber *fiber) {
 #ifdef __SANITIZE_ADDRESS__
-    /* what its frames poisoned would stay so for whoever gets the pages next */
+    /* otherwise the next owner of the pages would find them poisoned by its frames */
     __asan_unpoison_memory_region(fiber->stack, fiber->stack_bytes);
 #endif
     size_t bytes;

@@ -1,4 +1,4 @@
-/* A fiber: a stack of its own, and the registers that it left there when it last switched away.
+/* A fiber: its own stack, and the registers that it left there when it last switched away.
  *
  * Switching is a function call that returns on another stack. It costs a few nanoseconds, because only
  * the registers that a C function must preserve are saved. */
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* gcc says by this macro that AddressSanitizer is in a build, clang by a feature. */
+/* gcc defines this macro in a build with AddressSanitizer; clang has a feature. */
 #if defined(__has_feature) && !defined(__SANITIZE_ADDRESS__)
 #if __has_feature(address_sanitizer)
 #define __SANITIZE_ADDRESS__ 1
@@ -28,14 +28,14 @@ struct sim_fiber {
     void *asan_fake_stack;  /* AddressSanitizer's, while it does not run */
 };
 
-/* Gives a fiber its stack and sets it up to call body(), which never returns, when it is first switched to.
- * `number` spreads the stacks over the cache. False when there is no memory. */
+/* Gives a fiber its stack. The first switch to it calls body(), which never returns. `number` spreads the
+ * stacks over the cache. Returns false without memory. */
 bool sim_fiber_create(struct sim_fiber *fiber, void (*body)(void), unsigned number);
 /* Forgets what the fiber was doing: its next switch calls body() anew. */
 void sim_fiber_reset(struct sim_fiber *fiber, void (*body)(void), unsigned number);
 void sim_fiber_destroy(struct sim_fiber *fiber);
-/* Whether the address is in the guard page: a function was called, or has local arrays, for which the stack
- * has no room. */
+/* Whether the address is in the guard page: the stack had no room for a called function or its local
+ * arrays. */
 bool sim_fiber_overflows(const struct sim_fiber *fiber, uintptr_t address);
 
 /* The floating-point control words are not switched: kernels do not change them. */
@@ -47,9 +47,9 @@ bool sim_fiber_overflows(const struct sim_fiber *fiber, uintptr_t address);
 #else
 #define SIM_AVX512_REGISTERS
 #endif
-/* The compiler saves what it has in registers, in the one frame that the caller has anyway. Without a call
- * there are as many calls as returns, which the processor predicts by the calls: threads that wait at one
- * barrier all return to where the one before them has called. */
+/* The compiler saves its registers in the caller's frame, which exists anyway. Without a call here, calls and
+ * returns match, and the processor predicts returns by calls: threads at one barrier all return to where the
+ * thread before them has called. */
 static inline __attribute__((always_inline)) void sim_switch_stack(struct sim_fiber *from,
                                                                    struct sim_fiber *to) {
     __asm__ volatile(
@@ -75,8 +75,8 @@ __attribute__((visibility("hidden"))) void sim_switch_stack(struct sim_fiber *fr
                                                             struct sim_fiber *to) __asm__("sim_switch_stack");
 #endif
 /* Leaves `from`, the running fiber (or an OS thread's own stack), for `to`; returns when switched back. A
- * frame between a kernel and the switch would cost more than the switch itself, since each fiber's is out of
- * the first cache by the time that it is returned to. */
+ * frame between a kernel and the switch would cost more than the switch itself: each fiber's frame has left
+ * the first cache when it returns. */
 #ifdef __SANITIZE_ADDRESS__
 void sim_fiber_switch(struct sim_fiber *from, struct sim_fiber *to);
 #else
@@ -84,20 +84,20 @@ static inline void sim_fiber_switch(struct sim_fiber *from, struct sim_fiber *to
     sim_switch_stack(from, to);
 }
 #endif
-/* What body() must do first. */
+/* body() must call this first. */
 void sim_fiber_entered(void);
 
-/* ---- What the running fiber's stack says ---- */
+/* ---- What the running fiber's stack tells ---- */
 
 /* Stacks are in slots of equal size, so that the stack pointer tells where a stack ends. A thread-local
- * variable tells less fast what belongs to the running thread: a library that is loaded late has to call a
- * function for its address. Neighbouring stacks do not end at the same place in their slots, or they would
- * compete for the processor's few entries for pages. */
+ * variable would be slower: a library that is loaded late has to call a function for its address.
+ * Neighbouring stacks end at different places in their slots; otherwise they would compete for the
+ * processor's few TLB entries. */
 enum { SIM_SLOT_BITS = 20, SIM_STACK_SHIFTS = 64, SIM_STACK_SHIFT_BYTES = 4096 };
 enum { SIM_SLOTS_BITS = 36 };                                     /* of all slots together */
 extern __attribute__((visibility("hidden"))) uintptr_t sim_slots; /* where they begin */
-/* There are none, or none yet: no address that a program has is in 64 GiB from here. Zero would not do, since
- * a process with little room for addresses has its stacks near there. */
+/* There are no slots, or none yet: a program has no address within 64 GiB from here. Zero is not possible,
+ * because a process with few addresses has its stacks near there. */
 #define SIM_NO_SLOTS ((uintptr_t)1 << 63)
 
 static inline uintptr_t sim_stack_pointer(void) {
@@ -113,17 +113,17 @@ static inline bool sim_is_in_slot(uintptr_t address) {
     return (address - sim_slots) >> SIM_SLOTS_BITS == 0;
 }
 
-/* Where the stack ends in whose slot `address` is. */
+/* The end of the stack in whose slot `address` is. */
 static inline uintptr_t sim_slot_top(uintptr_t address) {
     uintptr_t end = (address | (((uintptr_t)1 << SIM_SLOT_BITS) - 1)) + 1;
     return end - (address >> SIM_SLOT_BITS) % SIM_STACK_SHIFTS * SIM_STACK_SHIFT_BYTES;
 }
 
-/* A pointer for whoever runs the fiber, at the end of its stack. */
+/* A pointer at the end of a fiber's stack, for the code that runs the fiber. */
 static inline void **sim_fiber_note(const struct sim_fiber *fiber) {
     return (void **)(uintptr_t)(fiber->stack + fiber->stack_bytes) - 1;
 }
-/* The same of the running fiber, whose stack `address` is in; NULL: it is in none that has a slot. */
+/* The same for the running fiber, whose stack has `address`; NULL: the address is in no slot. */
 static inline void **sim_note_at(uintptr_t address) {
     return sim_is_in_slot(address) ? (void **)sim_slot_top(address) - 1 : NULL;
 }

@@ -26,7 +26,7 @@ static double element_of(const void *fragment, enum sim_element kind, int index)
     return 0.0;
 }
 
-/* Integers are exact in a double up to 2^53, which no sum of these depths reaches. */
+/* A double holds integers exactly up to 2^53, which no sum of these depths reaches. */
 static void set_element(void *fragment, enum sim_element kind, int index, double value) {
     switch (kind) {
     case SIM_ELEMENT_FLOAT16:

@@ -1,9 +1,9 @@
 /* Matrices that the 32 lanes of a warp hold together, as fragments (wmma): which lane has which element.
  *
- * CUDA leaves the order open. Here it is that of the mma instructions: a matrix is cut into tiles of 8 x 8,
- * and lane 4 g + t has two elements of each tile, (g, 2 t) and (g, 2 t + 1); of the second factor, whose
- * tiles are held transposed, (2 t, g) and (2 t + 1, g). The tiles of a fragment go down the columns first. A
- * factor of depth 4 (double precision) has one element a lane. */
+ * CUDA does not specify the order. Here it is that of the mma instructions: a matrix is divided into tiles of
+ * 8 x 8, and lane 4 g + t has two elements of each tile, (g, 2 t) and (g, 2 t + 1). Tiles of the second
+ * factor are transposed: the lane has (2 t, g) and (2 t + 1, g). The tiles of a fragment go down the columns
+ * first. A factor of depth 4 (double precision) has one element a lane. */
 #pragma once
 
 enum sim_fragment_use { SIM_FIRST_FACTOR, SIM_SECOND_FACTOR, SIM_SUM };

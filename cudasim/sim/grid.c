@@ -1,5 +1,5 @@
 /* The barrier of the whole grid (cooperative groups' grid.sync()): one thread of each block counts its block
- * and waits until all have been counted, while the block's other threads wait for it. Meanwhile more OS
+ * and waits until all blocks have been counted; the block's other threads wait for it. Meanwhile more OS
  * threads run the blocks that have not started (turns.c). */
 #include "machine.h"
 #include "watch.h"

@@ -1,13 +1,13 @@
-/* The device's heap, and the host's functions that a kernel must not call. In a kernel malloc() and new take
- * memory of the device; the C library's own would be the program's, which an overrun or a second free() ends.
- * The linker has the kernels' libraries call these functions for the C library's.
+/* The device's heap, and the host's functions that a kernel must not call. In a kernel malloc() and new
+ * allocate device memory; the C library's own heap belongs to the program, which an overrun or a second
+ * free() would end. The linker redirects the kernels' libraries from the C library's functions to these.
  *
- * A block is as long as the next power of two, and a freed block is given out again. */
+ * A block's size is rounded up to a power of two, and a freed block is used again. */
 #define _GNU_SOURCE
 #include "heap.h"
 #include <sys/mman.h>
 
-/* A GPU's heap has 8 MiB, and more where the host asks for it, which the simulator does not see. */
+/* A GPU's heap has 8 MiB, and more if the host asks for it, which the simulator does not see. */
 enum { HEAP_BYTES = 256 << 20, UNIT = 16, UNITS = HEAP_BYTES / UNIT, SIZES = 25 };
 
 struct block {
@@ -57,7 +57,7 @@ static void *allocate(size_t bytes) {
     return block ? block + 1 : NULL;
 }
 
-/* The block that an address is in; NULL: there is none. */
+/* The block that contains an address, or NULL. */
 static struct block *block_at(uintptr_t address) {
     size_t unit = (address - (uintptr_t)heap) / UNIT;
     if (!heap || address - (uintptr_t)heap >= used)
@@ -95,7 +95,7 @@ static void give_back(void *memory, uintptr_t pc) {
             &report, "frees %p, which is nothing that malloc() or new gave, or was freed before", memory);
 }
 
-/* ---- What the linker has kernels call: `__wrap_` and the C library's name, or C++'s for new and delete ----
+/* ---- What kernels call instead: `__wrap_` and the C library's name, or C++'s for new and delete ----
  */
 
 #define PC ((uintptr_t)__builtin_return_address(0))
@@ -166,7 +166,7 @@ int __wrap_system(const char *command) {
     (void)command;
     end("calls system()", "compute, and printf()", PC);
 }
-/* A kernel's clock() is the GPU's, and not the time that the process has used. */
+/* A kernel's clock() is the GPU's clock, and not the time that the process has used. */
 clock_t __wrap_clock(void) {
     return (clock_t)sim_clock();
 }

@@ -3,7 +3,7 @@
 #include "machine.h"
 #include <time.h>
 
-/* The block that an address is in, also a freed one, which has no bytes; false: in none. */
+/* Finds the block that contains an address. A freed block has no bytes. Returns false if there is none. */
 bool sim_heap_find(uintptr_t address, uintptr_t *begin, size_t *bytes);
 
 /* For a program, whose host code has malloc() and exit() of its own (program/wrapped.cpp). */
@@ -11,7 +11,7 @@ void *sim_device_malloc(size_t bytes);
 void sim_device_free(void *memory, uintptr_t pc);
 noreturn void sim_device_refuses(const char *what, const char *instead, uintptr_t pc);
 
-/* What the linker has kernels call for malloc() and so on. */
+/* What kernels call instead of malloc() and so on. */
 void *__wrap_malloc(size_t bytes);
 void *__wrap_calloc(size_t count, size_t bytes);
 void *__wrap__Znwm(size_t bytes);

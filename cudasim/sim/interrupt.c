@@ -11,7 +11,7 @@ static unsigned depth;
 static int caught; /* 0: none */
 
 static void interrupt(int number, siginfo_t *info, void *context) {
-    /* The kernel of the operating system delivers a signal of the process to any of its threads. */
+    /* The operating system delivers a signal of the process to any of its threads. */
     if (!pthread_equal(pthread_self(), catcher)) {
         pthread_kill(catcher, number);
         return;

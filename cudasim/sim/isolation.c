@@ -1,11 +1,11 @@
-/* Isolated memory: a launch that is not counted runs on copies of its tensors that have nothing near them.
+/* Isolated memory: a launch that is not counted runs on copies of its tensors, with no other memory near
+   them.
  *
- * The tensors themselves lie in the memory that the program keeps everything else in, so a kernel that leaves
- * an array there would change whatever is beside it, and end the process much later; and a checker that knows
- * addresses would take the access for one of another tensor. A copy ends where a page ends, and for many GiB
- * before and after there is no memory. So the checker finds nothing there, and where nothing is checked the
- * processor refuses the access, which makes it a fault (crash.c) that names the array. What the kernel has
- * changed is copied back when the launch ends.
+ * The tensors are among the program's other memory. So a kernel that leaves an array would change its
+ * neighbours, and the process would end much later; and a checker that knows addresses would take the access
+ * for one to another tensor. A copy ends at a page's end, and there is no memory for many GiB before and
+ * after. So the checker finds nothing there; without a check the processor refuses the access, which makes it
+ * a fault (crash.c) that names the array. What the kernel has changed is copied back when the launch ends.
  */
 #define _GNU_SOURCE
 #include "machine.h"
@@ -24,23 +24,23 @@ struct copy {
     char name[48];
 };
 
-/* Of the next launch of this OS thread. */
+/* The copies of this OS thread's next launch. */
 static _Thread_local struct copy wanted[MOST_COPIES];
 static _Thread_local unsigned wanted_count;
 static _Thread_local size_t wanted_bytes;
 
-/* Of the launch that runs; whoever has the lock of launches owns them. */
+/* The copies of the running launch; the owner of the launches' lock owns them. */
 static const struct copy *copies;
 static unsigned copy_count;
 
-/* Address space, in as many parts as there may be copies. A copy ends in the middle of its part. */
+/* Address space, with a part for each possible copy. A copy ends in the middle of its part. */
 static unsigned char *space;
 static size_t part_bytes;
 static size_t accessible[MOST_COPIES]; /* bytes before the middle of each part */
 static size_t page_bytes;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-/* An index of 32 bits leads up to 32 GiB away where elements have 16 bytes; some systems have less to give.
+/* A 32-bit index of 16-byte elements reaches up to 32 GiB away; some systems have less address space.
  */
 static void reserve(void) {
     page_bytes = (size_t)sysconf(_SC_PAGESIZE);
@@ -63,7 +63,7 @@ static unsigned char *middle_of(unsigned number) {
     return space + part_bytes * number + part_bytes / 2;
 }
 
-/* As a multiple of 16 bytes away from the original, so that both are aligned alike. */
+/* A multiple of 16 bytes from the original, so that both have the same alignment. */
 static unsigned char *place_of_copy(unsigned number, const void *original, size_t bytes) {
     enum { ALIGNMENT = 16 };
     uintptr_t place = (uintptr_t)middle_of(number) - bytes;
@@ -89,7 +89,7 @@ void sim_isolate_nothing(void) {
     wanted_bytes = 0;
 }
 
-/* The words that lie in memory where a kernel may have an address: on multiples of their size. */
+/* The words that may hold an address: those at multiples of their size. */
 struct words {
     uintptr_t *begin, *end;
 };
@@ -129,7 +129,7 @@ int sim_isolated_have_addresses(void) {
     return false;
 }
 
-/* Lets exactly the pages of a copy be accessed. */
+/* Makes exactly the pages of a copy accessible. */
 static bool open_pages(unsigned number, size_t bytes) {
     size_t needed = in_pages(bytes), had = accessible[number];
     unsigned char *middle = middle_of(number);
@@ -153,7 +153,7 @@ bool sim_isolation_begin(void) {
     return true;
 }
 
-/* An address in a copy that the kernel has written is one in the original afterwards. */
+/* Turns an address in a copy, which the kernel has written, into one in the original. */
 static void point_to_originals(void *memory, size_t bytes) {
     struct words words = words_in(memory, bytes);
     for (uintptr_t *word = words.begin; word < words.end; word++) {

@@ -1,4 +1,4 @@
-/* A launch from beginning to end: check it, run its blocks, and say how it went. */
+/* A launch from beginning to end: checks it, runs its blocks, and reports the outcome. */
 #define _GNU_SOURCE
 #include "crash.h"
 #include "machine.h"
@@ -115,7 +115,7 @@ static cudaError_t check(const struct sim_launch *launch, sim_report *report) {
 
 /* ---- The launch ---- */
 
-/* Small enough for the workers to end together, large enough for them to meet rarely. */
+/* Small enough that the workers end together, large enough that they rarely meet. */
 static uint64_t blocks_at_a_time(uint64_t blocks, unsigned workers) {
     enum { TURNS_PER_WORKER = 16, MOST_BLOCKS = 64 };
     uint64_t share = blocks / (TURNS_PER_WORKER * (uint64_t)workers);

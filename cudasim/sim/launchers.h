@@ -3,9 +3,9 @@
 
 #include "sim/portable.h"
 
-/* LAUNCHERs with one more argument. CLUSTER_LAUNCHER, `cluster`: so many neighbouring blocks are a cluster.
- * EARLY_LAUNCHER, `early`: the launch may begin before the launch before it has ended. Its kernel has to call
- * griddepcontrol_wait() before it reads what that launch writes. */
+/* LAUNCHERs with one more argument. CLUSTER_LAUNCHER, `cluster`: this many neighbouring blocks form a
+ * cluster. EARLY_LAUNCHER, `early`: the launch may begin before the previous one has ended. Its kernel has to
+ * call griddepcontrol_wait() before it reads what that launch writes. */
 #ifdef __CUDACC__
 
 #define LAUNCHER_WITH(kernel, args_type, parameter, choose)                                                  \

@@ -11,12 +11,12 @@ static pthread_cond_t unlocked = PTHREAD_COND_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool is_taken;
 
-/* Of this OS thread. A signal handler reads and writes them, on the same thread. */
+/* The state of this OS thread. A signal handler on the same thread reads and writes it. */
 static _Thread_local volatile sig_atomic_t has_lock;
 static _Thread_local volatile sig_atomic_t is_interrupted;
 static _Thread_local bool expects_interrupts;
 
-/* For tables that OS threads share, which nobody has for longer than a few instructions. */
+/* For tables that OS threads share; it is held for a few instructions only. */
 static pthread_mutex_t momentary = PTHREAD_MUTEX_INITIALIZER;
 
 static void lock_momentary(void) {
@@ -27,8 +27,8 @@ void sim_unlock_for_a_moment(void) {
     pthread_mutex_unlock(&momentary);
 }
 
-/* A fork waits for the momentary mutex, so that its tables are whole in the child. It may have left the other
- * mutex, and the lock, to a thread that the child does not have. */
+/* A fork waits for the momentary mutex, so that its tables are whole in the child. The other mutex, and the
+ * lock, may belong to a thread that the child does not have. */
 static void start_anew_in_child(void) {
     pthread_mutex_init(&mutex, NULL);
     pthread_cond_init(&unlocked, NULL);
@@ -45,7 +45,7 @@ void sim_lock_for_a_moment(void) {
     lock_momentary();
 }
 
-/* Of those who change what signals do, in all simulators of the process. */
+/* For changes of what signals do, in all simulators of the process. */
 static pthread_mutex_t *of_signals = &momentary;
 
 void *sim_signals_lock(void) {
@@ -57,7 +57,7 @@ void sim_use_signals_lock(void *lock) {
     of_signals = lock;
 }
 
-/* A signal handler must not wake up a thread that waits on a condition, so such a thread looks now and then.
+/* A signal handler must not wake a thread that waits on a condition, so such a thread polls.
  */
 static void wait_for_lock(void) {
     enum { NANOSECONDS = 50000000, SECOND = 1000000000 };

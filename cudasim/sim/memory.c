@@ -1,5 +1,5 @@
-/* memset(), memcpy() and memmove() of a kernel in C++, which calls these for the C library's: the compiler
- * calls the counted build before each load and store of a kernel, but not before those in a library. */
+/* memset(), memcpy() and memmove() for kernels in C++, instead of the C library's: compiled kernels call the
+ * counted build before each load and store, but a library does not. */
 #include "machine.h"
 #include "watch.h"
 

@@ -1,8 +1,8 @@
-/* The C subset of CUDA that every kernel here is written in, for both machines.
+/* The C subset of CUDA in which every kernel here is written, for both machines.
  *
- * nvcc compiles a kernel file as CUDA C++ for the GPU; the C compiler compiles the same file as C11 for
- * the CPU simulator (sim/cuda.h supplies the built-ins). This header adds the few names that the two need
- * to share: a launch, and dynamic shared memory. */
+ * nvcc compiles a kernel file as CUDA C++ for the GPU; the C compiler compiles the same file as C11 for the
+ * CPU simulator (sim/cuda.h supplies the built-ins). This header adds the few names that both need: a launch,
+ * and dynamic shared memory. */
 #pragma once
 
 #include <stdbool.h>
@@ -21,21 +21,21 @@
         return cudaGetLastError();                                                                           \
     }
 
-/* A function that is called, and not repeated where it is called. */
+/* A function that is called and not inlined. */
 #define CALLED __noinline__
 
-/* The shared memory whose size is given at the launch. */
+/* The shared memory whose size the launch gives. */
 extern __shared__ __align__(128) unsigned char dynamic_shared[];
 
-/* Returns `v`, and keeps the compiler from computing it again. Otherwise the compiler does so in the middle
- * of a main loop, rather than keep a register for a thread's place. */
+/* Returns `v`, and keeps the compiler from computing it again. Otherwise it would do so in the middle of a
+ * main loop, rather than keep a register for a thread's place. */
 __device__ static __forceinline__ int kept(int v) {
     asm volatile("" : "+r"(v));
     return v;
 }
 
-/* Stores 16 bytes at once. The compiler may take an ordinary store of a float4 apart, where another branch
- * stores single floats to the same place. */
+/* Stores 16 bytes at once. The compiler may split an ordinary store of a float4 if another branch stores
+ * single floats to the same place. */
 __device__ static __forceinline__ void store_16(float *to, float4 four) {
     asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(four.x), "f"(four.y), "f"(four.z),
                  "f"(four.w)
@@ -61,7 +61,7 @@ __device__ static __forceinline__ float min_or_nan(float v, float other) {
 #endif
 }
 
-/* 1 / v by one instruction, for v that is neither denormal nor so large that 1 / v is: errs by at most 2^-23.
+/* 1 / v by one instruction, if neither v nor 1 / v is denormal, with an error of at most 2^-23.
  */
 __device__ static __forceinline__ float fast_reciprocal(float v) {
     float inverse;
@@ -78,7 +78,7 @@ __device__ static __forceinline__ float fast_exp2(float v) {
 
 #else
 
-/* Not __noinline__, which C++ headers of the host spell so within an attribute. */
+/* Not __noinline__: C++ headers of the host use that word within an attribute. */
 #define CALLED __attribute__((noinline))
 
 #include "sim/cuda.h"

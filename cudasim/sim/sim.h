@@ -1,4 +1,4 @@
-/* The CPU simulator as a library: run a kernel, read the report when it went wrong, interrupt it.
+/* The CPU simulator as a library: run a kernel, read the report of a failure, interrupt it.
  *
  * Kernels do not include this file but cuda.h, which builds on it. Python's cffi reads this file as it
  * stands, which is why it includes nothing. */
@@ -56,8 +56,8 @@ typedef enum sim_report_kind {
     SIM_UNWRITTEN = 29          /* a read of global memory that was given unwritten and still is */
 } sim_report_kind;
 
-/* Why a launch failed. `thread` is the one that waits, calls or accesses memory; `other` is the one it waits
- * for or races with. */
+/* Why a launch failed. `thread` waits, calls or accesses memory; `other` is the one for which it waits or
+ * with which it races. */
 typedef struct sim_report {
     sim_report_kind kind;
     const char *kernel;
@@ -70,7 +70,7 @@ typedef struct sim_report {
     uint3 other;
     const char *other_file; /* where `other` is; NULL when it has returned */
     int other_line;
-    /* Of an access to memory, which has no file and line here: debug information knows them by these. */
+    /* For an access to memory: debug information has its file and line by these. */
     unsigned long long pc; /* 0 where there is none */
     unsigned long long other_pc;
     uint3 other_block;
@@ -79,55 +79,53 @@ typedef struct sim_report {
     char message[1024]; /* all of the above in a sentence */
 } sim_report;
 
-/* Calls enter(arguments) once for every thread of the grid and returns when all have ended. The
- * arguments, so many bytes, are read during the call only. Launches from several OS threads run one after
- * another. */
+/* Calls enter(arguments) once for every thread of the grid and returns when all have ended. The `bytes` of
+ * arguments are read during the call only. Launches from several OS threads run one after another. */
 cudaError_t sim_launch(const char *kernel, const char *file, void (*enter)(const void *),
                        const void *arguments, unsigned long long argument_bytes, dim3 grid, dim3 block,
                        unsigned long long dynamic_shared_bytes);
-/* The same with clusters of `cluster` blocks that follow each other along x. */
+/* The same with clusters of `cluster` consecutive blocks along x. */
 cudaError_t sim_launch_clusters(const char *kernel, const char *file, void (*enter)(const void *),
                                 const void *arguments, unsigned long long argument_bytes, dim3 grid,
                                 dim3 block, unsigned long long dynamic_shared_bytes, unsigned cluster);
 
-/* The next launch of this OS thread runs on a copy of this memory that has nothing near it, so that an access
- * beyond it is a fault; what the launch changes is copied back. Returns where the copy will be, or NULL where
- * there is no room, and the memory itself has to be used. sim_isolate_nothing() ends that for all. */
+/* The next launch of this OS thread runs on a copy of this memory with no memory near it, so that an access
+ * beyond it is a fault; what the launch changes is copied back. Returns the copy's address, or NULL without
+ * room; then the launch has to use the memory itself. sim_isolate_nothing() undoes all such calls. */
 void *sim_isolate(void *original, unsigned long long bytes, unsigned element_bytes, const char *name);
 void sim_isolate_nothing(void);
 
-/* Whether what is to be copied has a word that is an address in it: a kernel that makes a pointer of the word
- * would miss the copy. */
+/* Whether the memory to be copied contains an address of itself: a kernel that uses it as a pointer would
+ * miss the copy. */
 int sim_isolated_have_addresses(void);
 
-/* Two simulators in a process, the plain one and the one that counts, catch crashes by the same signals. The
- * second one is given the first one's lock before it launches anything, so that they take turns to change
- * what the signals do. */
+/* Two simulators in a process, the plain and the counted one, catch crashes by the same signals. The second
+ * one gets the first one's lock before its first launch, so that they take turns to change what the signals
+ * do. */
 void *sim_signals_lock(void);
 void sim_use_signals_lock(void *lock);
 
 /* The report on this OS thread's last launch; its kind is SIM_NO_REPORT after a success. */
 const sim_report *sim_last_report(void);
 
-/* How many OS threads run blocks. At first CUDASIM_THREADS of the environment, or else one per CPU;
- * sim_set_threads(0) goes back to that. sim_set_own_threads() is for the launches that the calling OS thread
- * makes; 0: as many as for all. */
+/* How many OS threads run blocks. The default is CUDASIM_THREADS of the environment, or else one per CPU;
+ * sim_set_threads(0) restores it. sim_set_own_threads() is for launches of the calling OS thread; 0: as many
+ * as for all. */
 void sim_set_threads(int threads);
 void sim_set_own_threads(int threads);
 int sim_get_threads(void);
 
-/* Of the next launches that this OS thread makes only some blocks run, by their numbers in the grid, x first:
- * of the first one counts[0], of the second one the counts[1] that follow in `blocks`, and so on; of all
- * after them those of the last one. 0 launches: all blocks run. The arrays stay the caller's. Blocks of a
- * cluster follow each other. Who wants to know what a large launch does, and has no time for all of it, takes
- * a sample. */
+/* Samples the next launches of this OS thread: only some blocks run, given by their numbers in the grid, x
+ * first. The first launch runs the first counts[0] of `blocks`, the second one the next counts[1], and so on;
+ * all later launches run those of the last one. 0 launches: all blocks run. The arrays stay the caller's.
+ * Blocks of a cluster are consecutive. */
 void sim_choose_blocks(const unsigned long long *blocks, const unsigned long long *counts,
                        unsigned long long launches);
 
-/* Stops the launch that is running, which then fails with SIM_INTERRUPTED; does nothing between
- * launches. Safe in a signal handler and from any OS thread. It is noticed when a block or a thread
- * starts and at barriers, warp operations and atomics that change nothing; not inside a plain loop. */
+/* Stops the running launch, which then fails with SIM_INTERRUPTED; does nothing between launches. It is safe
+ * in a signal handler and from any OS thread. It takes effect when a block or a thread starts and at
+ * barriers, warp operations and atomics that change nothing; not inside a plain loop. */
 void sim_interrupt(void);
 
-/* The library that a program counter of a report is in, and where there; NULL when it is in none. */
+/* The library of a report's program counter, and the offset in it; NULL if it is in none. */
 const char *sim_library_of(unsigned long long pc, unsigned long long *offset);

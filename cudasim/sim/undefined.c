@@ -1,9 +1,8 @@
-/* Arithmetic that C++ leaves undefined and a GPU does not: a number that the integer it is converted to
- * cannot hold, and a shift by as many bits as there are or more. This processor would continue with another
- * value than a GPU, so such an operation is reported. An index that leaves its array is reported as well.
- * Kernels in C++ are compiled with -fsanitize=float-cast-overflow,shift-exponent,bounds, for the
- * instrumentation only. Casts that a kernel writes out do not come here, nor do most shifts: they have the
- * GPU's value (cpp/conversions.hpp, cpp/shifts.hpp). */
+/* Arithmetic that C++ leaves undefined but a GPU defines: a conversion to an integer that cannot hold the
+ * number, and a shift by at least the number of bits. This processor would continue with another value than a
+ * GPU, so such an operation is reported. An index that leaves its array is reported too. Kernels in C++ are
+ * compiled with -fsanitize=float-cast-overflow,shift-exponent,bounds, for the instrumentation only. Explicit
+ * casts and most shifts do not come here: they have the GPU's value (cpp/conversions.hpp, cpp/shifts.hpp). */
 #include "undefined.h"
 #include "machine.h"
 #include "watch.h"
@@ -46,7 +45,7 @@ struct conversion {
     const struct undefined_type *to;
 };
 
-/* The compiler calls the next two, with numbers in place of pointers: a wide number comes by its address. */
+/* The compiler calls the next two with numbers instead of pointers; a wide number comes by its address. */
 void __ubsan_handle_shift_out_of_bounds(void *data, void *shifted, void *count);
 void __ubsan_handle_shift_out_of_bounds(void *data, void *shifted, void *count) {
     const struct shift *check = data;
@@ -67,7 +66,7 @@ struct division {
     const struct undefined_type *type;
 };
 
-/* AArch64 has no signal for it: its quotient is 0 (crash.c tells it elsewhere). */
+/* AArch64 has no signal for it: its quotient is 0 (elsewhere crash.c reports it). */
 void __ubsan_handle_divrem_overflow(void *data, void *dividend, void *divisor);
 void __ubsan_handle_divrem_overflow(void *data, void *dividend, void *divisor) {
     const struct division *check = data;

@@ -1,4 +1,4 @@
-/* What the compiler tells its sanitizers' runtime about a place and a type; GNU's and LLVM's agree on it. */
+/* The compiler's description of a place and a type for its sanitizers' runtime; GNU's and LLVM's agree. */
 #pragma once
 #include <stdint.h>
 
@@ -17,7 +17,7 @@ static inline unsigned undefined_bits(const struct undefined_type *type) {
     return 1u << (type->info >> 1);
 }
 
-/* The compiler hands over the bits of a narrower integer, extended or not. */
+/* The compiler passes the bits of a narrower integer, extended or not. */
 static inline long long undefined_integer(const struct undefined_type *type, uintptr_t value) {
     unsigned unused = 64 - undefined_bits(type);
     return type->info & 1 ? (long long)((uint64_t)value << unused) >> unused

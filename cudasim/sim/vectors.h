@@ -1,19 +1,19 @@
-/* CUDA's vector types and what makes them, for C and for C++. uint3 is in sim.h.
+/* CUDA's vector types and their constructors, for C and for C++. uint3 is in sim.h.
  *
  * Their alignments are CUDA's: a vector of two or four is one access of a GPU, of at most 16 bytes. */
 #pragma once
 
-/* clang returns a struct of 3 or 6 bytes as one number, whose store it does not report; so it is told to
- * return it in memory. */
+/* clang returns a struct of 3 or 6 bytes as one number and does not report its store; so it has to return
+ * such a struct in memory. */
 #if defined(__clang__) && defined(__x86_64__)
 #define SIM_IN_MEMORY __attribute__((ms_abi))
 #else
 #define SIM_IN_MEMORY
 #endif
 
-/* A GPU reads such a struct at once. clang would read it member by member where it uses single members; a
- * vector of its own it reads at once. In C++ such a vector is no class, so a kernel could define no operators
- * for it, nor point to a member. */
+/* A GPU reads such a struct at once. clang would read only the members that are used; its own vectors it
+ * reads at once. In C++ such a vector is no class, so a kernel could not define operators for it, nor point
+ * to a member. */
 #if defined(__clang__) && !defined(__cplusplus)
 #define SIM_TWO(name, element, bytes) typedef element name __attribute__((ext_vector_type(2)))
 #define SIM_FOUR(name, element, bytes) typedef element name __attribute__((ext_vector_type(4)))

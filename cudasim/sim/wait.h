@@ -1,11 +1,11 @@
-/* How the running thread waits, inlined into the barriers and warp operations where threads spend their time:
- * what is stored on the way is on the stack of each of up to 1024 fibers, and fetched again for each. */
+/* How the running thread waits, inlined into barriers and warp operations, where threads spend their time:
+ * every value stored on the way is on the stack of each of up to 1024 fibers, and has to be fetched again. */
 #pragma once
 #include "machine.h"
 #include "watch.h"
 
-/* Takes up the thread that is first in the line of those that can run, and fetches what the one after it will
- * need: its stack has been out of use for as long as all others had their turns. */
+/* Continues the first thread in the queue of those that can run, and prefetches the stack of the one after
+ * it, which was unused while all others had their turns. */
 static inline struct sim_fiber *sim_take_up_ready(struct sim_worker *worker, struct sim_thread *thread) {
     struct sim_thread *after = thread->next;
     worker->block.ready.first = after;
@@ -28,7 +28,7 @@ static inline void sim_go_to(struct sim_worker *worker, struct sim_fiber *fiber)
     }
 }
 
-/* The running thread of the worker waits, until somebody makes it ready. */
+/* The worker's running thread waits until another one makes it ready. */
 static inline void sim_wait(struct sim_worker *worker, enum sim_state state, const struct sim_site *site) {
     if (sim_is_stopping())
         sim_block_abandon();

@@ -32,7 +32,7 @@ static uint64_t ballot_of(const struct sim_thread *warp, unsigned lanes) {
     return ballot;
 }
 
-/* What a lane brings to a gathering: its value, and where all 32 are to go. */
+/* What a lane brings to a gathering: its value, and the address for all 32. */
 struct gathering {
     uint64_t value;
     uint64_t *all;
@@ -132,7 +132,7 @@ void sim_gather(const struct sim_site *site, unsigned mask, uint64_t value, uint
     meet(site, SIM_GATHER, mask, 0, (uint64_t)(uintptr_t)&mine);
 }
 
-/* The lane that `lane` reads: its own where the shuffle would leave the segment of `width` lanes. */
+/* The lane that `lane` reads: itself if the shuffle would leave the segment of `width` lanes. */
 static unsigned source_of(unsigned lane, enum sim_shuffle direction, unsigned operand, unsigned width) {
     unsigned first = lane & ~(width - 1), last = lane | (width - 1);
     operand %= SIM_WARP_THREADS; /* the hardware has five bits for it */
@@ -159,8 +159,8 @@ uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value,
     return meet(site, SIM_SHUFFLE, mask, source, value);
 }
 
-/* A lane that asks who is active waits until nobody else can run: then those of its warp that are at the
- * same line are the ones that a GPU could have brought there together. */
+/* A lane that asks for the active lanes waits until no other thread can run. Then the lanes of its warp at
+ * the same line are those that a GPU could have brought there together. */
 unsigned sim_active_mask(const struct sim_site *site) {
     struct sim_thread *self = sim_current(sim_worker);
     sim_block_wait(SIM_WAITS_FOR_ACTIVE_MASK, site);
@@ -181,9 +181,9 @@ static void tell_of_left_lanes(const struct sim_site *site) {
 }
 
 /* Lanes that have returned are not waited for: "all non-exited threads named in mask must execute the same
- * intrinsic" (CUDA C++ Programming Guide, "Warp Shuffle Functions"). They have no vote, and what a lane reads
- * from one of them is undefined: here all bits are 1, a NaN. Who writes such a mask mostly means all lanes to
- * come, so that only a whole program that is run, and not checked, goes on. */
+ * intrinsic" (CUDA C++ Programming Guide, "Warp Shuffle Functions"). They have no vote, and a read from one
+ * of them is undefined: here all bits are 1, a NaN. Such a mask usually means that all lanes should come, so
+ * only a whole program that is run, and not checked, goes on. */
 bool sim_settle_left_lanes(void) {
     struct sim_block *block = &sim_worker->block;
     bool any = false;

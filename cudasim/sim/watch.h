@@ -1,14 +1,14 @@
-/* The events: what the simulator tells the tools that watch a launch (counted/), at the place where it
- * happens and before it does. The plain build has no tools, so every call here and in hopper/watch_hopper.h
- * stands behind `if (WATCHED)`, which compiles to nothing there.
+/* The events that the simulator reports to the tools that watch a launch (counted/), before they happen. The
+ * plain build has no tools, so every call here and in hopper/watch_hopper.h is behind `if (WATCHED)`, which
+ * compiles to nothing there.
  *
  * A tool is a header and a C file in counted/. Its header has a struct, the tool's state for one OS thread,
  * which is a member of `struct recorder` (counted/recorder.h), and a function for each event that it
  * subscribes to, named after both: `spinning_block_begins()`. It subscribes by a line in the event's
  * function: counted/watch.c (blocks, threads, barriers), counted/launches.c (launches, OS threads),
  * counted/access.c (loads and stores, which the compiler calls), counted/asynchronous.c (Hopper). Tools are
- * called one after the other, directly, so what is small and frequent is a `static inline` of the header. One
- * tool publishes an event of its own, a warp's request: counted/requests.c. docs/watching.md has an example.
+ * called directly, one after the other, so small and frequent functions are `static inline` in the header.
+ * One tool publishes its own event, a warp's request: counted/requests.c. docs/watching.md has an example.
  */
 #pragma once
 #include "machine.h"
@@ -36,8 +36,8 @@ void watch_block_begins(struct sim_worker *worker);
 void watch_block_abandoned(void);
 void watch_thread_runs(const struct sim_thread *thread); /* from now on, until another does */
 void watch_kernel_begins(const struct sim_fiber *fiber); /* in the running thread, which has that stack */
-/* All threads that have started wait or have returned, and they are whole warps. True when that made some
- * of them ready. */
+/* All started threads wait or have returned, and they are whole warps. Returns true if that made some of them
+ * ready. */
 bool watch_all_stopped(void);
 
 /* ---- What orders threads ---- */
@@ -54,25 +54,24 @@ void watch_fence(bool in_block); /* by the running thread; in_block: its scope i
  * of a kernel's own text come from the compiler's instrumentation, to counted/access.c. ---- */
 
 void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, bool in_block);
-/* It has read the value that it replaces next, if no other OS thread is first; then it comes here again. */
+/* It has read the value that it will replace, unless another OS thread is first; then it comes here again. */
 void watch_atomic_replaces(const void *pc, const volatile void *address, unsigned bytes, bool in_block);
 void watch_range(const void *pc, const void *address, size_t bytes, bool writes);
-/* Of host code, while it does a kernel's work (program/libraries.c); NULL at all other times. is_copy: of
- * bytes that nobody looks at. */
+/* Accesses of host code while it does a kernel's work (program/libraries.c); NULL at all other times.
+ * is_copy: the bytes are only copied. */
 extern void (*watch_library)(uintptr_t address, size_t bytes, bool writes, bool is_copy);
 void watch_copy_asked(const void *pc, const void *global, unsigned bytes);
-/* Where it goes is the copy's from when it is asked for until it lands: nobody may read or write there. */
+/* Its target belongs to the copy from the request until it lands: no thread may read or write there. */
 void watch_copy_is_pending(const void *pc, const void *shared, unsigned bytes);
 void watch_copy_lands(const void *pc, const void *shared, unsigned bytes);
 /* An asynchronous copy (the async proxy) that the running thread has asked for reads or writes memory. It
- * comes after what the thread did before, and before what a thread does after it has waited for the mbarrier
- * that the copy completes on; nothing else orders it, a barrier neither. cudasim/docs/memory_model.md has the
- * model.
+ * comes after what the thread did before, and before what a thread does after it has waited for the copy's
+ * mbarrier. Nothing else orders it, not even a barrier. cudasim/docs/memory_model.md has the model.
  */
 void watch_async_access(const void *pc, const void *address, unsigned bytes, bool writes,
                         const void *completes_on);
 
-/* ---- Threads that wait in loops of their own ---- */
+/* ---- Threads that wait in their own loops ---- */
 
 void watch_change(void);                  /* the running thread changes memory or returns */
 void watch_wait(const void *pc);          /* it waits in a loop, there */
@@ -80,4 +79,4 @@ void watch_turn_ends(void);               /* it gives its turn up */
 void watch_block_waits(bool blocks_left); /* all threads of its block have given up several turns, and blocks
                                              of the launch have not started */
 
-void watch_shift(const void *pc, unsigned bits, unsigned count); /* of a number of so many bits by more */
+void watch_shift(const void *pc, unsigned bits, unsigned count); /* by more than the number's bits */

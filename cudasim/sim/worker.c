@@ -68,7 +68,7 @@ static bool have_worker(void) {
 
 enum { SHARED_ALIGNMENT = 1024 }; /* as on a GPU, where nothing is before it */
 
-/* For AddressSanitizer exactly as large as asked for, and from malloc(), so that it sees an access beyond. */
+/* AddressSanitizer gets exactly the requested size from malloc(), so that it sees an access beyond. */
 bool sim_worker_has_shared_memory(struct sim_worker *worker, size_t bytes) {
     if (worker->shared_memory_bytes == bytes)
         return true;
@@ -93,7 +93,7 @@ uint3 sim_index_of_block(uint64_t number) {
     return (uint3){(unsigned)(number % grid.x), (unsigned)(row % grid.y), (unsigned)(row / grid.y)};
 }
 
-/* Blocks that a worker has taken and that others may run: it has a block that waits for later ones. */
+/* Spare: blocks that a worker has given back, because its own block waits for later ones. */
 enum { MOST_SPARE = 256, MOST_HELPERS = 1024 };
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct sim_range spare[MOST_SPARE];
@@ -174,8 +174,8 @@ static void *help_forever(void *unused) {
     return NULL;
 }
 
-/* A helper takes no signals: they are for the threads of the program that uses the simulator. But those by
- * which the processor refuses what a kernel does come to the thread that does it, or end the process. */
+/* A helper blocks signals, which are for the threads of the program. But the signals by which the processor
+ * refuses a kernel's action have to come to its own thread; otherwise they end the process. */
 static void make_helpers(unsigned wanted) {
     sigset_t all, before;
     sigfillset(&all);
@@ -238,7 +238,8 @@ static void start_anew_in_child(void) {
     helpers_made = offers = helping = spare_count = 0;
 }
 
-/* Threads that never end run this library's code, also when the program has closed it: so it stays. */
+/* Threads that never end run this library's code, even after the program has closed it: so it stays
+   loaded. */
 static void stay_loaded(void) {
     Dl_info library;
     if (dladdr((void *)(uintptr_t)stay_loaded, &library))

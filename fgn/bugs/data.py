@@ -55,11 +55,10 @@ def _one_nan(chain: str) -> Inputs:
 
 
 def _far_rows(chain: str) -> Inputs:
-    """Rows of x that lie 2 GiB apart, in memory of which only these rows are ever touched."""
+    """Rows of x that are 2 GiB apart; only these rows of the memory are ever touched."""
     described, x, parameters = _random(chain, ORDINARY._replace(batch=5))
     stride = 1 << 29
-    # MAP_NORESERVE: otherwise the machine must have all of that memory free. Python has the flag from 3.13
-    # on.
+    # MAP_NORESERVE: otherwise the machine must have all that memory free. Python has the flag since 3.13.
     sparse = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | getattr(mmap, "MAP_NORESERVE", 0x4000)
     memory = torch.frombuffer(mmap.mmap(-1, 4 * x.shape[0] * stride, flags=sparse), dtype=torch.float32)
     rows = memory.as_strided(x.shape, (stride, 1))

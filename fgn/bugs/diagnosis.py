@@ -1,10 +1,10 @@
-"""Says what is wrong with a result: which elements, by how much, and which known mistake would give this very
+"""Tells what is wrong with a result: which elements, by how much, and which known mistake gives exactly this
 result.
 
 `diagnose()` takes the result of a whole chain, such as that of a reader's own kernel; `diagnose_product()`
 and `diagnose_norm()` are for its two parts. Each returns None for a result that is as good as torch's, and
-otherwise a Diagnosis, which prints as a report. The mistakes that it tries are those that people make with
-these chains; the result of each mistake is computed in float64 from the same inputs.
+otherwise a Diagnosis, which prints as a report. It tries mistakes that people make with these chains, and
+computes the result of each in float64 from the same inputs.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def never_written(*size: int, device="cpu") -> Tensor:
 class Diagnosis:
     """What is wrong with a result.
 
-    part: what the result is of: "product", "norm" or "chain". wrong: how many of its `elements` are wrong.
-    first: the (row, column) of the first. max_error: max |y − y₆₄| over those that are finite, at `worst`;
-    None when none is. never_written: how many were never written. findings: sentences that say which elements
-    are wrong, and why. as_if: the known mistake or mistakes that give this result, or None.
+    part: "product", "norm" or "chain". wrong: how many of its `elements` are wrong. first: the (row, column)
+    of the first wrong one. max_error: max |y − y₆₄| over the finite ones, at `worst`; None if none is finite.
+    never_written: how many were never written. findings: sentences that tell which elements are wrong, and
+    why. as_if: the known mistake or mistakes that give this result, or None.
     errors: |y − y₆₄| of every element (rows, columns), NaN where one of them should be finite and is not.
     """
 
@@ -76,10 +76,10 @@ Compute = Callable[[Chain, Tensor, Mapping[str, Tensor]], Tensor]
 
 
 def diagnose(y: Tensor, chain: str | Chain, x: Tensor, parameters: Mapping[str, Tensor]) -> Diagnosis | None:
-    """What is wrong with `y` (batch, out_features) as a chain's result; None when nothing is.
+    """Tells what is wrong with `y` (batch, out_features) as a chain's result; None if nothing is.
 
-    x: (batch, in_features). parameters: as for `fgn.chain_forward()`. Memory from `never_written()` tells
-    elements that were not written from those that came out as NaN.
+    x: (batch, in_features). parameters: as for `fgn.chain_forward()`. With memory from `never_written()`,
+    unwritten elements are distinguished from computed NaN.
     """
     return _diagnose("chain", y, find(chain), x, parameters, chain_reference, _chain_mistakes)
 
@@ -90,7 +90,7 @@ def diagnose_product(v: Tensor, chain: str | Chain, x: Tensor, parameters: Mappi
 
 
 def diagnose_norm(y: Tensor, chain: str | Chain, v: Tensor, parameters: Mapping[str, Tensor]):
-    """The same for `y` as the second part, made of `v`: the norm and the operators after it."""
+    """The same for `y` as the second part, computed from `v`: the norm and the operators after it."""
     return _diagnose("norm", y, find(chain), v, parameters, norm_reference, _norm_mistakes)
 
 
@@ -140,7 +140,7 @@ def _wrong(y: Tensor, expected: Tensor, exact: Tensor) -> Tensor:
     finite = exact.isfinite()
     largest = torch.where(finite, exact, 0.0).abs().max().item()
     allowed = TIMES_TORCH * max(max_error(expected, exact), UNIT_ROUNDOFF * largest)
-    # NaN where there should be none makes the comparison false.
+    # An unexpected NaN makes the comparison false.
     near = (y.double() - exact).abs() <= allowed
     same = torch.isclose(y, expected, equal_nan=True)
     return ~torch.where(finite, near, same)
@@ -166,7 +166,7 @@ def _numbers(indices: Tensor, count: int, singular: str) -> str | None:
 
 
 def _places(is_wrong: Tensor, groups: int) -> str:
-    """Says which elements are wrong, as rows and columns where these elements form a block of the matrix."""
+    """Tells which elements are wrong, as rows and columns if they form a block of the matrix."""
     rows, columns = is_wrong.any(1), is_wrong.any(0)
     words = [
         _numbers(mask.nonzero().flatten(), len(mask), singular)
@@ -183,7 +183,7 @@ def _places(is_wrong: Tensor, groups: int) -> str:
 
 
 def _specials(y: Tensor, exact: Tensor, unwritten: Tensor) -> Iterator[str]:
-    """Says which elements are NaN or infinite and should not be, or the reverse."""
+    """Tells which elements are NaN or infinite and should not be, or the reverse."""
     if unwritten.any():
         rows, columns = unwritten.any(1).nonzero().flatten(), unwritten.any(0).nonzero().flatten()
         words = [_numbers(rows, len(y), "row"), _numbers(columns, y.shape[1], "column")]
@@ -210,7 +210,7 @@ Rule = Callable[[Tensor, Mapping[str, Tensor]], tuple[str, Tensor]]
 
 
 def _as_if(y: Tensor, exact: Tensor, results) -> str | None:
-    """The mistake whose result is that of `y`, if there is one; several where their results are the same."""
+    """The mistake whose result is `y`, if there is one; several if their results are the same."""
     of_right = relative_error(torch.where(y.isfinite(), y, 0.0), exact)
     near = {}
     for sentence, result in results:
@@ -226,7 +226,7 @@ HARDTANH_LIMITS = ((0.0, 20.0), (0.0, 6.0), (0.0, 1.0), (-1.0, 1.0))
 
 
 def _wrong_steps(steps) -> Iterator[tuple[str, tuple]]:
-    """Yields wrong variants of pointwise steps, each with the mistake that it has."""
+    """Yields wrong variants of pointwise steps, each with its mistake."""
     for i, step in enumerate(steps):
         rest = (*steps[:i], *steps[i + 1 :])
         yield f"{step.channel or step.kind} were left out", rest
@@ -283,7 +283,7 @@ def _product_mistakes(chain: Chain) -> Iterator[Rule]:
 
 def _norm_mistakes(chain: Chain) -> Iterator[Rule]:
     def norm(v, p, mean, variance, eps=chain.eps, scale=None):
-        """The norm with other statistics, of the shape (batch, groups, 1) or of one that broadcasts to it."""
+        """The norm with other statistics, of the shape (batch, groups, 1) or one that broadcasts to it."""
         shape = v.shape
         v = v.view(len(v), chain.groups, -1)
         scale = (variance + eps).rsqrt() if scale is None else scale
@@ -385,7 +385,7 @@ def _chain_mistakes(chain: Chain) -> Iterator[Rule]:
 
 
 def _undone(steps, y: Tensor) -> Tensor:
-    """The values before pointwise steps; NaN where the values after the steps do not determine them."""
+    """The values before pointwise steps; NaN if the values after the steps do not determine them."""
     for step in reversed(steps):
         if step.kind == "double":
             y = y / 2
@@ -399,7 +399,7 @@ def _undone(steps, y: Tensor) -> Tensor:
 
 
 def _statistics(y: Tensor, chain: Chain, v: Tensor, parameters: Mapping[str, Tensor]) -> Iterator[str]:
-    """The mean and the deviation with which each group was normalised, if with any: a line fitted through its
+    """The mean and deviation by which each group was normalised, if by any: a line fitted through its
     points."""
     value = _undone(chain.after, y.double())
     value = (value - parameters.get("norm_bias", 0.0)) / parameters.get("norm_weight", 1.0)

@@ -1,9 +1,9 @@
 """The gallery of broken kernels: mistakes that people make with these chains, each planted in a right kernel.
 
 `bugs/right/` has right kernels for the three chains: a `.cu` file for each kernel, and beside it its host
-side, a `.py` file that decides grid and arguments. Each file in `bugs/` is one of these with one mistake in
-it, and a comment on top that tells of the mistake. `BUGS` is the table, in planted.py: the mistake, the data
-of data.py that shows it, and what finds it.
+side, a `.py` file that decides grid and arguments. Each file in `bugs/` is one of these with one mistake, and
+a comment on top that explains it. `BUGS` in planted.py is the table: the mistake, the data of data.py that
+shows it, and what finds it.
 
     fgn.bugs.gallery.run("unbiased_variance")     runs the chain with it on the simulator; prints as a report
     fgn.bugs.gallery.source("unbiased_variance")  the broken one, without the comment that tells
@@ -61,7 +61,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Finding:
-    """What was found in a chain. found_by: as in `Bug`; None where nothing was found."""
+    """What was found in a chain. found_by: as in `Bug`; None if nothing was found."""
 
     found_by: str | None = None
     fault: KernelFault | None = None
@@ -75,7 +75,8 @@ class Finding:
 
 
 def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None = None) -> Finding:
-    """Runs a chain of right kernels, one of which has the bug, on the simulator; returns the first finding.
+    """Runs a chain of right kernels, with the bug in one of them, on the simulator; returns the first
+    finding.
 
     bug: a name in `BUGS`; None for a chain without a bug. chain, data: by default the bug's own.
     """
@@ -93,8 +94,8 @@ def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None 
         return host.launch(kernel_of(kernel_file, kernel_file.read_text()), given, p)
 
     product, norm = KERNELS[chain]
-    # A kernel that writes where it reads must not change what the comparison starts from. Rows far apart, of
-    # which a copy would have other strides, are only read.
+    # A kernel that writes where it reads must not change the comparison's inputs. Rows far apart are only
+    # read, because a copy would have other strides.
     mine = x.clone() if x.is_contiguous() else x
     try:
         with torch.no_grad(), one_block_at_a_time():
@@ -109,7 +110,8 @@ def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None 
 
 
 def run_all() -> pd.DataFrame:
-    """Runs every bug. One row each: file, mistake, data; found_by, as it happened; where, a line or words."""
+    """Runs every bug. A row for each: file, mistake, data; found_by, as it happened; where, a line or
+    words."""
     rows = []
     for bug in BUGS.values():
         finding = run(bug)
@@ -129,7 +131,7 @@ def run_all() -> pd.DataFrame:
 
 
 def parts(path: Path) -> tuple[str, str, int]:
-    """A file's comment on top, its text after that, and the number of that text's first line."""
+    """A file's top comment, the text after it, and the number of that text's first line."""
     text = path.read_text()
     top = re.match(r'(?:/\*|""")(.*?)(?:\*/|""")\s*', text, re.S)
     comment = re.sub(r"^ \* ?", "", top[1], flags=re.M)
@@ -153,7 +155,7 @@ class _Diff(_Code):
 
 
 def source(bug: str | int | Bug) -> Source:
-    """The broken file as reports number its lines, without the comment that tells what is wrong."""
+    """The broken file with the line numbers of reports, without the comment that tells what is wrong."""
     path = FOLDER / find_bug(bug).file
     _, text, first = parts(path)
     numbered = "".join(f"{n:3}  {line}" for n, line in enumerate(text.splitlines(keepends=True), first))
@@ -178,9 +180,9 @@ NEAR = 2  # lines that an answer may be off
 
 
 def changed_lines(bug: Bug) -> set[int]:
-    """The lines of the broken file, by its own numbers, that the mistake is in.
+    """The lines of the broken file, by its own numbers, that have the mistake.
 
-    Where the mistake leaves lines out, these are the lines that stand in their place.
+    If the mistake leaves out lines, these are the lines in their place.
     """
     lines: set[int] = set()
     for right, broken in bug.files.items():
@@ -203,7 +205,7 @@ class Quiz(asking.Question):
         self.bug = bug
 
     def answer(self, line: int, kind: str) -> None:
-        """line: as the source numbers them. kind: one of `kinds()`. ValueError for another."""
+        """line: by the source's numbers. kind: one of `kinds()`, else ValueError."""
         super().answer(line=line, kind=kind)
 
     def is_right(self) -> tuple[bool, bool]:
@@ -215,7 +217,8 @@ class Quiz(asking.Question):
         return source(self.bug)._repr_html_() + super()._repr_html_()
 
     def tell(self) -> asking.Told:
-        """What is wrong: the finding, the mistake as a difference from the right file, and its story."""
+        """Tells what is wrong: the finding, the mistake as a difference from the right file, and its
+        story."""
 
         def verdict() -> str:
             line, kind = ("right" if right else "not the one" for right in self.is_right())

@@ -1,4 +1,4 @@
-"""Host sides: what those in `bugs/` import and are given, and how they and their kernels are loaded."""
+"""Host sides of kernels in `bugs/`: what they import and get, and how they and their kernels are loaded."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["host_of", "kernel_of", "memory_of", "never_written", "tiles", "value
 
 
 def memory_of(x: Tensor) -> Tensor:
-    """The memory of x (rows, columns) from first to last element, for a kernel that is told its stride."""
+    """The memory of x (rows, columns) from first to last element, for a kernel that gets its stride."""
     return x.as_strided(((x.shape[0] - 1) * x.stride(0) + x.shape[1],), (1,))
 
 
 def values_for_hosts(chain: Chain, x: Tensor, parameters: dict[str, Tensor]) -> SimpleNamespace:
-    """The values from which a host side takes its arguments: parameters by name, sizes, and the operators'
+    """The values that a host side may use as arguments: parameters by name, sizes, and the operators'
     constants."""
     constants = {"low": None, "high": None, "slope": None}
     for step in chain.before + chain.after:
@@ -35,7 +35,7 @@ def values_for_hosts(chain: Chain, x: Tensor, parameters: dict[str, Tensor]) -> 
     return SimpleNamespace(**parameters, **constants, shape=shape, groups=chain.groups, eps=chain.eps)
 
 
-# Both caches have the text in their key, so that an edited file counts at once.
+# Both caches have the text in their key, so that an edited file takes effect at once.
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""The planted mistakes: which file has each, what shows it, and what finds it."""
+"""The planted mistakes: the file of each, the data that show it, and what finds it."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ COMPARISON = "comparison"
 class Bug:
     """A planted mistake.
 
-    file: in `bugs/`; a host side of its own, if it needs one, is beside it. right: the file in `bugs/right/`
-    of which it is a change. mistake: in a few words.
+    file: in `bugs/`; if it needs its own host side, that is beside it. right: the changed file in
+    `bugs/right/`. mistake: in a few words.
     found_by: "comparison" with float64, or the kind of the KernelFault. data: the data that shows the
     mistake, a key of `DATA`. at: for a fault, a line of source that the fault names: the wrong line, or the
-    line that misses what was left out. says: for a comparison, words of its report.
+    line where something is missing. says: for a comparison, words of its report.
     """
 
     file: str
@@ -350,8 +350,8 @@ BUGS = {
 
 
 def find_bug(bug: str | int | Bug) -> Bug:
-    """The bug with this name or number. Numbers are rows of `table()`, from 0; a number does not tell the
-    mistake."""
+    """The bug with this name or number. Numbers are rows of `table()`, from 0; unlike the name, a number does
+    not reveal the mistake."""
     if isinstance(bug, Bug):
         return bug
     if isinstance(bug, int):
@@ -370,5 +370,5 @@ def table() -> pd.DataFrame:
 
 
 def kinds() -> tuple[str, ...]:
-    """What a mistake of the gallery may be found by: a kind of KernelFault, or comparison with float64."""
+    """What may find a mistake of the gallery: a kind of KernelFault, or comparison with float64."""
     return tuple(sorted({bug.found_by for bug in BUGS.values()}))

@@ -1,9 +1,9 @@
 """Writes one version of a chain as one Python file: a `ModelNew` with its CUDA source, which needs no fgn.
 
-Benchmarks of kernels take a solution in this form: a file with the class `ModelNew`, whose constructor is the
-reference's. The file runs nvcc itself, without ninja and torch's headers, because
+Benchmarks of kernels take solutions in this form: a file with the class `ModelNew`, which has the reference's
+constructor. The file runs nvcc itself, without ninja and torch's headers:
 torch.utils.cpp_extension.load_inline makes one translation unit of all sources, and a version has several
-whose names would clash.
+with clashing names.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ MODULES = {
 
 
 def _check(chain: str, version: str, precision: str, shape: Shape):
-    """ValueError for a version or a precision that does not exist, or a pair that does not run on an H200."""
+    """Raises ValueError for a version or a precision that does not exist, or a pair that does not run on an
+    H200."""
     check_precision(precision)
     if version not in version_names():
         raise ValueError(f"version: expected one of {', '.join(version_names())}, got {version!r}")
@@ -72,7 +73,7 @@ def _step(step: Step, kind: str, paths: dict, inputs: list[str]) -> str:
 
 
 def _model(chain: str) -> tuple[str, list[str]]:
-    """The text of `ModelNew`, and the kinds of operators that the text names."""
+    """The text of `ModelNew`, and the kinds of operators in it."""
     cls = MODULES[chain].module
     source = inspect.getsource(cls.__mro__[2])  # the reference, with the constructor that it shares
     constructor = source[: source.index("    def forward")].rstrip()
@@ -112,7 +113,7 @@ def _model(chain: str) -> tuple[str, list[str]]:
 
 
 def _quoted(text: str) -> str:
-    """A Python literal that shows the text as it stands."""
+    """A Python literal that shows the text unchanged."""
     if "'''" in text or "\r" in text or text.endswith("\\"):
         return repr(text)
     return f"r'''{text}'''"
@@ -124,7 +125,7 @@ def export(chain: str, version: str, precision: str = "ieee", shape=None) -> str
     chain: a name in `fgn.chains.CHAINS`; version: a name from `fgn.versions()`; precision: one of
     `fgn.precision.PRECISIONS`. shape: (batch, in_features, out_features[, groups]) of its `get_inputs()` and
     `get_init_inputs()`; None for the benchmark's. The model itself takes every shape that the version takes.
-    ValueError where no GPU runs them together.
+    ValueError if no GPU runs this combination.
 
     The file needs PyTorch, nvcc and a GPU. Its model has a forward and no gradients.
     """

@@ -1,7 +1,7 @@
 """What an exported file does beside its model: it compiles its sources with nvcc and calls their C API.
 
-`fgn.exporting.one_file` copies the text below, as it stands, into every exported file, so nothing here may
-import fgn. The exported file defines SOURCES, the text of every source file by name, and LAUNCHER.
+`fgn.exporting.one_file` copies the text below unchanged into every exported file, so it may not import fgn.
+The exported file defines SOURCES, the text of every source file by name, and LAUNCHER.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class CDevice(ctypes.Structure):
 
 
 class CPlan(ctypes.Structure):
-    """The beginning of struct fgn_plan; `bytes_of_plan()` says how long all of it is."""
+    """The beginning of struct fgn_plan; `bytes_of_plan()` gives its full size."""
 
     _fields_ = (
         ("version", ctypes.c_int),
@@ -90,11 +90,11 @@ class CPlan(ctypes.Structure):
 
 
 def build(sources: dict[str, str], architecture: str) -> Path:
-    """The path of the library of the sources for one architecture, for instance "90a". It is compiled unless
-    it exists.
+    """The path of the sources' library for one architecture, for instance "90a". It is compiled unless it
+    exists.
 
     It is kept where torch keeps extensions: in $TORCH_EXTENSIONS_DIR, or in the user's cache. RuntimeError
-    with nvcc's message where nvcc refuses a file, or where there is no nvcc.
+    with nvcc's message if nvcc refuses a file, or if there is no nvcc.
     """
     homes = (home for home in (os.environ.get("CUDA_HOME"), CUDA_HOME, "/usr/local/cuda") if home)
     folders = [*(f"{home}/bin" for home in homes), os.environ.get("PATH", "")]
@@ -129,7 +129,7 @@ def build(sources: dict[str, str], architecture: str) -> Path:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             objects = list(pool.map(compile_one, units))
         run("-shared", *objects, "-o", "library.so")
-        # Another process may have been faster; both have made the same library.
+        # Another process may have been faster; both make the same library.
         os.replace(folder / "library.so", library)
     return library
 
@@ -141,7 +141,7 @@ def library_for(architecture: str) -> ctypes.CDLL:
 
 
 def load(path: Path) -> ctypes.CDLL:
-    """The library at the path, with its functions declared as fgn.h has them."""
+    """The library at the path, with its functions declared as in fgn.h."""
     library = ctypes.CDLL(str(path))
     chain, plan, pointer, size = ctypes.POINTER(CChain), ctypes.c_void_p, ctypes.c_void_p, ctypes.c_ulonglong
     library.bytes_of_plan.restype = size
@@ -158,7 +158,7 @@ def on_device(device: torch.device):
     if device.type != "cuda":
         raise RuntimeError(f"x: expected it on a CUDA device, got {device}")
     major, minor = torch.cuda.get_device_capability(device)
-    # Only 9.0a has the instructions of Hopper that no later architecture has.
+    # Only 9.0a has Hopper's own instructions, which later architectures lack.
     library = library_for("90a" if (major, minor) == (9, 0) else f"{major}{minor}")
     with torch.cuda.device(device):
         yield library, torch.cuda.current_stream(device).cuda_stream
@@ -184,8 +184,8 @@ class Kernels:
 
     def __init__(self, dtype: torch.dtype, precision: int):
         self.dtype, self.precision = dtype, precision
-        # The halves that the version makes of a weight, and which weight that was. Each call looks on the GPU
-        # whether the weight has changed, and then makes the halves anew.
+        # The halves that the version makes of a weight, and the weight's identity. Each call checks on the
+        # GPU whether the weight has changed, and if so makes the halves again.
         self.prepared: tuple[tuple, Tensor] | None = None
 
     def __reduce__(self):
@@ -210,7 +210,7 @@ class Kernels:
         return run()
 
     def _check(self, x, linear, norm, vectors, tensors):
-        """TypeError, ValueError or RuntimeError for tensors that the kernels do not take."""
+        """Raises TypeError, ValueError or RuntimeError for tensors that the kernels do not take."""
         if not isinstance(x, Tensor):
             raise TypeError(f"x: expected a torch.Tensor, got {type(x).__name__}")
         channels = linear.out_features

@@ -1,7 +1,8 @@
-"""Which files of `cuda_c/` one version needs: its own, those that define what it calls, and all headers.
+"""Finds the files of `cuda_c/` that one version needs: its own, those that define what it calls, and all
+headers.
 
-The text of the sources tells it. A `.cu` file of `cuda_c/` begins each definition that other files may use in
-the first column and without `static`. A file needs another one if it uses a name that the other one defines.
+It reads the text of the sources. In a `.cu` file of `cuda_c/`, each definition for other files begins in the
+first column and without `static`. A file needs another one if it uses a name defined there.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import re
 from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from fgn.native.places import SOURCES
 
-# The files of the C API that every version needs. A library of one version goes without the table of versions
-# and without the choice: its launcher has both.
+# The files of the C API that every version needs. A library of one version needs neither the table of
+# versions nor the choice: its launcher has both.
 API = ("api.cu", "checks.cu")
 REPLACED = ("versions.cu", "choice.cu")
 
@@ -29,7 +30,7 @@ _DECLARATION = re.compile(
 )
 
 
-# What both machines include of the simulator's headers; the others are the simulator's alone.
+# The simulator's headers that both machines include; the others are for the simulator alone.
 _FOR_BOTH = ("sim/portable.h", "sim/launchers.h")
 
 
@@ -44,8 +45,8 @@ def _is_for_gpus(file: str) -> bool:
 
 
 def headers_of(file: str) -> list[str]:
-    """The headers that a file includes, directly or through others; each header comes before the files that
-    include it."""
+    """The headers that a file includes, directly or not; each header comes before the files that include
+    it."""
     found: dict[str, None] = {}
 
     def visit(path: str):
@@ -60,7 +61,7 @@ def headers_of(file: str) -> list[str]:
 
 @functools.cache
 def _definitions() -> dict[str, str]:
-    """Which file defines each name that other files may use."""
+    """The defining file of each name that other files may use."""
     files = (path.relative_to(SOURCES).as_posix() for path in sorted(SOURCES.rglob("*.cu")))
     return {
         first or second: file
@@ -78,7 +79,7 @@ def _names_used_in(file: str) -> frozenset[str]:
 
 
 def rung_of(version: str) -> tuple[str, str]:
-    """The name of the version's `struct rung`, and the file that defines it. ValueError where none does."""
+    """The name of the version's `struct rung`, and the file that defines it. ValueError if there is none."""
     for path in sorted(SOURCES.rglob("*.cu")):
         for rung, name in _RUNG.findall(path.read_text()):
             if name == version:
@@ -87,7 +88,7 @@ def rung_of(version: str) -> tuple[str, str]:
 
 
 def units_of(version: str) -> list[str]:
-    """The `.cu` files that a library of this one version is compiled from."""
+    """The `.cu` files of a library with this version alone."""
     needed, waiting = [], [*API, rung_of(version)[1]]
     while waiting:
         file = waiting.pop(0)
@@ -99,8 +100,8 @@ def units_of(version: str) -> list[str]:
 
 
 def sources_of(version: str) -> dict[str, str]:
-    """The text of every file that the version needs by its path in `cuda_c/`: each header before what
-    includes it, the C API last."""
+    """The text of every file that the version needs by its path in `cuda_c/`: each header before the files
+    that include it, the C API last."""
     units = units_of(version)
     units = [*(unit for unit in units if unit not in API), *API]
     files = dict.fromkeys(name for unit in units for name in (*headers_of(unit), unit))
@@ -108,7 +109,7 @@ def sources_of(version: str) -> dict[str, str]:
 
 
 def launcher(version: str) -> str:
-    """The text of the launcher, a file with a table of versions that has this version alone."""
+    """The text of the launcher, a file whose table of versions has this version alone."""
     rung, _ = rung_of(version)
     return f"""\
 /* A library of one version: the table that the C API reads, and the size of a plan for who allocates one. */

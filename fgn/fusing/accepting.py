@@ -1,4 +1,4 @@
-"""Which tensors a chain takes: what the kernels multiply, add and scale by, as it is at the call."""
+"""Which tensors a chain takes: checks at the call what the kernels multiply, add and scale by."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from fgn.functional import C_TYPES
 
 
 class NotAChain(Exception):
-    """Raised with the reason why no chain takes these tensors and constants."""
+    """Raised with the reason why these tensors and constants make no chain."""
 
 
 def check_linear(x, weight):
-    """NotAChain where x and the weight are not what the kernels multiply."""
+    """Raises NotAChain if the kernels cannot multiply x and the weight."""
     if not isinstance(x, Tensor) or not isinstance(weight, Tensor):
         raise NotAChain(f"x is a {type(x).__name__} and the weight a {type(weight).__name__}")
     if x.dim() != 2:
@@ -41,7 +41,7 @@ def _may_be(dtype: torch.dtype, x: Tensor) -> bool:
 
 
 def check_vector(name: str, vector: Tensor, x: Tensor, channels: int):
-    """NotAChain where `vector` is no vector of the chain's channels."""
+    """Raises NotAChain if `vector` is no vector of the chain's channels."""
     if not isinstance(vector, Tensor) or vector.shape != (channels,):
         raise NotAChain(f"{name} is no vector of {channels} channels")
     if vector.device != x.device or not _may_be(vector.dtype, x):

@@ -1,8 +1,8 @@
-"""A product that begins no chain: nothing that a chain knows follows it.
+"""A product that begins no chain: no operator of a chain follows it.
 
-Its module runs as it is, but for large float32 products in "ieee" on a GPU of compute capability 9.0: there
-a product of split halves (`cuda_c/shared/halves.h`) is several times as fast as cuBLAS's float32 product, and
-nearer to float64. A 16-bit product or one in tf32 is cuBLAS's.
+Its module runs unchanged, except for large float32 products in "ieee" on a GPU of compute capability 9.0.
+There a product of split halves (`cuda_c/shared/halves.h`) is several times as fast as cuBLAS's float32
+product, and nearer to float64. cuBLAS computes products in 16 bits or tf32.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ def _has_capability(device: torch.device) -> bool:
 
 
 def may_gain(found: Found, options) -> bool:
-    """Whether there is any input for which the part would not be torch's: its weight is float32 now, and
-    neither a version nor another precision was asked for."""
+    """Whether the part may compute some input without torch: its weight is float32 now, and neither a version
+    nor another precision was requested."""
     if options.version is not None or options.precision not in (None, "ieee") or found.is_transposed:
         return False
     if found.linear is not None:

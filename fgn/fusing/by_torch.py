@@ -1,5 +1,5 @@
-"""Python functions of graphs: of a fused model's whole forward(), and of the nodes of one part as torch runs
-them."""
+"""Python functions for graphs: for a fused model's whole forward(), and for the nodes of one part, run by
+torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import fx, nn
 
 
 def function_of(graph: fx.Graph, module: nn.Module) -> Callable:
-    """A Python function that runs the graph. module: it has the parts and parameters that the graph names."""
+    """A Python function that runs the graph. module: has the graph's parts and parameters."""
     names, known, lines, arguments = {}, {}, [], []
 
     class Name(str):
@@ -74,9 +74,8 @@ def function_of(graph: fx.Graph, module: nn.Module) -> Callable:
 
 
 def by_torch(inputs: Sequence[fx.Node], nodes: Sequence[fx.Node], owner: nn.Module, results=()) -> Callable:
-    """A function of the values of `inputs` that runs the nodes, each of which reads inputs or earlier nodes,
-    one after the other, and returns the last one's value, or a tuple of those of `results` where they are
-    several."""
+    """A function of the values of `inputs` that runs the nodes in order; each reads inputs or earlier nodes.
+    It returns the last one's value, or a tuple of those of `results` if these are several."""
     graph = fx.Graph()
     copies = {node: graph.placeholder(f"input_{number}") for number, node in enumerate(inputs)}
     for node in nodes:

@@ -1,10 +1,10 @@
 """The classes of fused modules.
 
-A fused module has a subclass of the class that it had, with the same name, in which forward() is the fused
-one. torch does the same where it shards or parametrizes modules. A class's attribute is looked up for the
-module that is called, so a copy of any kind (`copy.copy`, replicas of `nn.DataParallel`, a copied `__dict__`)
-computes with what the copy has; a forward() among the module's own attributes would go on to compute with the
-first module's. All fused modules of one class have one such class.
+A fused module gets a subclass of its class, with the same name and a fused forward(). torch does the same to
+shard or parametrize modules. Python looks up a class's attribute for the called module, so a copy of any kind
+(`copy.copy`, replicas of `nn.DataParallel`, a copied `__dict__`) computes with its own parameters. A
+forward() among the module's attributes would go on to use the first module's. All fused modules of one class
+share one such class.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import functools
 from torch import nn
 from torch._C._dynamo import eval_frame as _dynamo
 
-# What a class of this kind has: the class that the module had.
+# An attribute of such a class: the class that the module had.
 _BEFORE = "_class_before_fusing"
 
 
 def plain_class(module: nn.Module) -> type:
-    """The class of the module, for a fused module the one that it had before."""
+    """The class of the module; for a fused module its original class."""
     for cls in type(module).__mro__:
         if _BEFORE in cls.__dict__:
             return cls.__dict__[_BEFORE]
@@ -38,8 +38,7 @@ def is_fused(module: nn.Module) -> bool:
 
 
 def fused_of(module: nn.Module):
-    """What runs the forward() of a fused module: this module's own, where it has the one of a module of which
-    it is a copy."""
+    """What runs a fused module's forward(). A copied module gets its own if it still has the original's."""
     fused = module._fused
     if fused.module is not module:
         fused = module.__dict__["_fused"] = fused.of(module)
@@ -47,8 +46,8 @@ def fused_of(module: nn.Module):
 
 
 class _Forward:
-    """forward() of a fused class: for a module what runs its own. Of the class itself it is the function of
-    the class before, which torch.fx traces; it computes what torch computes."""
+    """forward() of a fused class: for a module, what runs its own. For the class itself it is the original
+    class's function, which torch.fx traces; it computes what torch computes."""
 
     def __get__(self, module, cls=None):
         if module is None:
@@ -56,16 +55,16 @@ class _Forward:
         return fused_of(module)
 
 
-# torch.compile keeps compiled code by the code object of the frame in which it begins. That is to be one
-# module's own, and neither of these, which lead to it (as `torch._dynamo.skip` says it, without its import).
+# torch.compile keeps compiled code by the code object of the first frame. That should be the module's own
+# frame, and not one of these two, which lead to it (like `torch._dynamo.skip`, without its import).
 _SKIP = _dynamo._FrameExecStrategy(_dynamo._FrameAction.SKIP, _dynamo._FrameAction.DEFAULT)
 for _function in (fused_of, _Forward.__get__):
     _dynamo.set_code_exec_strategy(_function.__code__, _SKIP)
 
 
 def _reduce_ex(self, protocol):
-    """The class has no name under which pickle would find it, so it is made again; copy.copy() and
-    copy.deepcopy() come here too."""
+    """pickle cannot find the class by a name, so it is made again; copy.copy() and copy.deepcopy() come here
+    too."""
     cls = next(cls for cls in type(self).__mro__ if _BEFORE in cls.__dict__)
     made = super(cls, self).__reduce_ex__(protocol)
     if type(self) is not cls or made[0] is not copyreg.__newobj__ or made[1][0] is not cls:
@@ -80,8 +79,8 @@ def _remade(cls: type, fused, *arguments):
 
 
 def _init_of(cls: type):
-    """__init__() of the fused class of `cls`. What the fused class itself makes, as nn.Sequential does for a
-    slice, is no copy of a fused module: it is a module of the class before, which torch runs."""
+    """__init__() of the fused class of `cls`. A new instance, as nn.Sequential makes for a slice, is no copy
+    of a fused module: it gets the original class, and torch runs it."""
 
     @functools.wraps(cls.__init__)
     def __init__(self, *args, **kwargs):
@@ -94,7 +93,7 @@ def _init_of(cls: type):
 
 def subclass_of(cls: type, mark: str, body: dict) -> type:
     """A subclass of `cls`, of the same name, with `body`, and with `cls` as the attribute of the name `mark`.
-    There is one for each mark."""
+    There is one class for each mark."""
     for known in cls.__subclasses__():
         if known.__dict__.get(mark) is cls:
             return known
@@ -102,7 +101,7 @@ def subclass_of(cls: type, mark: str, body: dict) -> type:
     body = body | names | {mark: cls}
     if type(cls) is not type:
         return type(cls)(cls.__name__, (cls,), body)
-    # An __init_subclass__ of the user's may keep a register of classes, to which this one is nothing.
+    # A user's __init_subclass__ may register classes, and should not register this one.
     made = type(cls.__name__, (nn.Module,), body)
     made.__bases__ = (cls,)
     return made
@@ -121,6 +120,6 @@ def set_fused(module: nn.Module, fused):
 
 
 def set_plain(module: nn.Module):
-    """Gives a fused module back the class that it had."""
+    """Gives a fused module its original class back."""
     del module.__dict__["_fused"]
     module.__class__ = plain_class(module)

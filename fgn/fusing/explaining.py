@@ -9,10 +9,10 @@ from fgn.fusing.recording import Noted, noting
 
 
 class Explanation:
-    """What `explain()` found. verdicts: one for each Linear, in the order in which they are called, those
-    that are promises last, where the model was called; untraced: (path, why) for the modules whose forward()
-    cannot be traced. chains: where the model was called, what each chain saves on the GPU of the name `gpu`,
-    a DataFrame (`fgn.fusing.gains.gains()`). Prints as a table."""
+    """What `explain()` found. verdicts: one for each Linear, in the order of calls; if the model was called,
+    promises come last. untraced: (path, why) for the modules whose forward() cannot be traced. chains: if the
+    model was called, what each chain saves on the GPU named `gpu`, a DataFrame (`fgn.fusing.gains.gains()`).
+    Prints as a table."""
 
     def __init__(self, verdicts: list[Verdict], untraced: list[tuple[str, str]], chains=None, gpu=None):
         self.verdicts, self.untraced, self.chains, self.gpu = verdicts, untraced, chains, gpu
@@ -43,8 +43,8 @@ class Explanation:
     __repr__ = __str__
 
     def plot(self):
-        """A picture of the chains by torch and as one call: in ms where they were measured, else in bytes.
-        ValueError where `explain()` was given no inputs."""
+        """A picture of the chains by torch and as one call: in ms if they were measured, else in bytes.
+        ValueError if `explain()` got no inputs."""
         from fgn.plot.gains import gains  # matplotlib is loaded when it is used
 
         if self.chains is None:
@@ -53,7 +53,7 @@ class Explanation:
 
 
 def _of_promises(model: nn.Module, noted: list[Noted]) -> list[Verdict]:
-    """What became of the products of the model that were promises in a call."""
+    """Verdicts on the model's products that were promises in a call."""
     names, verdicts = {id(value): path for path, value in model.named_parameters()}, []
     for weight, name, steps, reason in noted:
         module, _, linear = names.get(id(weight), name).removesuffix(".weight").rpartition(".")
@@ -64,10 +64,10 @@ def _of_promises(model: nn.Module, noted: list[Noted]) -> list[Verdict]:
 def explain(model: nn.Module, *inputs, gpu: str = "H200") -> Explanation:
     """What `fuse()` makes of the model: each Linear, fused or not, and the first operator that stopped it.
 
-    model: any nn.Module, fused or not. inputs: the model's, for which it is called once without gradients:
-    then `chains` says of each chain what it saves in launches and bytes, and how long those take on the GPU
-    of the name `gpu` (one of `cudasim.cards()`); on CUDA tensors both ways are also measured here. TypeError
-    for a model that is none, ValueError for a GPU that has no card.
+    model: any nn.Module, fused or not. inputs: the model's; with them it is called once without gradients.
+    Then `chains` gives what each chain saves in launches and bytes, and their time on the GPU named `gpu`
+    (one of `cudasim.cards()`); on CUDA tensors both ways are also measured here. TypeError if it is no model,
+    ValueError for a GPU without a card.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")

@@ -1,6 +1,5 @@
-"""Finds the chains in a graph: from each product along the values that only the next step reads, to the last
-pointwise operator, with at most one GroupNorm among them. A LayerNorm over the channels is a GroupNorm of one
-group."""
+"""Finds the chains in a graph: from each product along values with a single reader to the last pointwise
+operator, with at most one GroupNorm. A LayerNorm over the channels is a GroupNorm with one group."""
 
 from __future__ import annotations
 
@@ -43,13 +42,13 @@ LAYER_NORMS = (F.layer_norm, torch.layer_norm)
 
 
 class Stopped(Exception):
-    """Raised at the first operator that is no part of a chain, which the message names."""
+    """Raised at the first operator that is no part of a chain; the message names it."""
 
 
 class Match:
     """A chain as far as it has been read: the steps that follow a product. is_of_matrix: whether one of them
-    does to a tensor of more dimensions something else than to its rows. ones: dimensions of size 1 that the
-    value has behind its channels."""
+    treats a tensor of more dimensions differently from its rows. ones: dimensions of size 1 after the value's
+    channels."""
 
     def __init__(self, product: Product, modules: dict[str, nn.Module]):
         self.modules, self.product, self.last = modules, product, product.nodes[-1]
@@ -101,7 +100,7 @@ class Match:
         )
 
     def read_product(self):
-        """Reads the product, with which the chain begins."""
+        """Reads the product at the chain's beginning."""
         product = self.product
         if product.weight is None:
             self.parts["linear"] = self._leaf(self.last, nn.Linear)
@@ -131,7 +130,7 @@ class Match:
         return same
 
     def advance(self):
-        """Reads the next step of the chain. Stopped where the next node is no step of a chain."""
+        """Reads the next step of the chain. Raises Stopped if the next node is no step of a chain."""
         users = self.readers()
         if not users:
             raise Stopped("nothing: its result is not used")
@@ -206,7 +205,7 @@ class Match:
     # ---- One reader of the value ----
 
     def _of_one(self, user: fx.Node) -> list[Step] | None:
-        """The steps that the value's only reader stands for; None where the reader is no step."""
+        """The steps of the value's only reader; None if the reader is no step."""
         if user.op == "call_module":
             return self._of_module(user)
         if user.target in BINARY:
@@ -245,7 +244,7 @@ class Match:
         return [Step(meaning.kind, module=module, attributes=meaning.constants)]
 
     def _of_batch_norm(self, node: fx.Node) -> list[Step] | None:
-        """BatchNorm with the statistics that it has kept, so in evaluation: each channel's are constants."""
+        """BatchNorm in evaluation, with its running statistics: they are constants of each channel."""
         module = self.modules[node.target]
         if module.training or module.running_mean is None or module.running_var is None or self.ones:
             return None
@@ -313,14 +312,14 @@ class Match:
         given = [constant for constant in constants if constant is not None]
         if not all(type(constant) in (int, float) for constant in given):
             return None
-        # A constant that is not given has torch's default, which is also the operator's.
+        # A missing constant has torch's default, which is also the operator's.
         if None in constants and constants.index(None) < len(given):
             defaults = POINTWISE[meaning.kind].defaults
             given = [d if c is None else c for c, d in zip(constants, defaults, strict=False)]
         return [Step(meaning.kind, tuple(map(float, given)))]
 
     def _is_view(self, node: fx.Node) -> bool:
-        """Whether the node has the same values in the same order, with other dimensions of size 1."""
+        """Whether the node only adds or removes dimensions of size 1."""
         ones = ones_after(node, self.ones, self.modules)
         if ones is None:
             return False
@@ -354,7 +353,7 @@ class Match:
         return steps and [*turned, *steps]
 
     def _of_extreme(self, node: fx.Node) -> list[Step] | None:
-        """The minimum or the maximum of two tensors; with a number it is one over a dimension."""
+        """The minimum or maximum of two tensors; with a number it is over a dimension."""
         if len(node.args) != 2 or node.kwargs or node.args[0] is node.args[1]:
             return None
         first, second = node.args
@@ -388,7 +387,7 @@ class Match:
         return None, users[0]
 
     def _sizes_of_view(self, node: fx.Node) -> list[fx.Node] | None:
-        """For v.view(v.size(0), -1): the nodes that ask for the size. None for anything else."""
+        """For v.view(v.size(0), -1): the nodes that compute the size; else None."""
         if (
             node.target not in ("view", "reshape", torch.reshape)
             or node.args[0] is not self.last
@@ -419,7 +418,7 @@ def writes(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
 
 
 def _is_pure(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
-    """Whether the node writes to nothing that other nodes may read."""
+    """Whether the node writes nothing that other nodes may read."""
     if writes(node, modules):
         return False
     if node.op == "call_module":
@@ -437,7 +436,7 @@ def _is_pure(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
 
 
 def nothing_between(nodes: list[fx.Node], modules) -> bool:
-    """Whether all the nodes can run in the place of the last one: no other node between them writes."""
+    """Whether all the nodes can run at the last one's place: no other node between them writes."""
     order = {node: number for number, node in enumerate(nodes[0].graph.nodes)}
     first, last = order[nodes[0]], max(order[node] for node in nodes)
     own = set(nodes)
@@ -446,8 +445,8 @@ def nothing_between(nodes: list[fx.Node], modules) -> bool:
 
 
 def match(product: Product, modules: dict[str, nn.Module]) -> tuple[Match | None, str]:
-    """The longest chain from this product, and what stopped it. The product alone where no chain begins
-    there; None where its module is no Linear as torch has it."""
+    """The longest chain from this product, and what stopped it. The product alone if no chain begins there;
+    None if its module is no ordinary Linear."""
     found, longest = Match(product, modules), None
     try:
         found.read_product()

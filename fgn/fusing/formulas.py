@@ -1,9 +1,9 @@
 """Pointwise operators that a forward() writes as formulas, such as x * torch.sigmoid(x).
 
-The nodes between a value and what is made of it alone are one expression of that value. The expression is
-brought into one form, in which products and sums are sorted and constants gathered, and is looked up. A
-formula stands here only if it is the operator's in every value: not x * relu6(x + 3) / 6, whose slope at -3
-is another one than hardswish's, nor torch.where(x > 0, x, 0), which makes 0 of NaN.
+The nodes between a value and a result that depends on it alone are one expression. It is brought into a
+normal form, with sorted products and sums and gathered constants, and looked up. The table has a formula only
+if it equals the operator at every value. x * relu6(x + 3) / 6 is missing, because its slope at -3 differs
+from hardswish's; so is torch.where(x > 0, x, 0), which turns NaN into 0.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _COMPARED = {
 
 
 class Unknown(Exception):
-    """Raised where a node is no part of an expression."""
+    """Raised if a node is no part of an expression."""
 
 
 class Formula(NamedTuple):
-    """nodes: in their order, of which the last has the result. steps: what they are. leaves: modules among
-    them. fixed: (module, attribute, value) that they have to have."""
+    """nodes: in order; the last one has the result. steps: their meaning. leaves: modules among them. fixed:
+    (module, attribute, value) that must hold."""
 
     nodes: list[fx.Node]
     steps: list[Step]
@@ -45,8 +45,8 @@ class Formula(NamedTuple):
 
 
 def _gathered(kind: str, neutral: float, both, parts):
-    """(kind, constant, parts) with the constants as one and inner parts of the same kind among the others; or
-    the part alone where there is one, and no constant. both: combines two constants."""
+    """(kind, constant, parts) with all constants combined and inner parts of the same kind flattened; or the
+    part alone if there is one and no constant. both: combines two constants."""
     constant, flat = neutral, []
     for part in parts:
         if isinstance(part, float):
@@ -98,7 +98,7 @@ def _is_same(one, other) -> bool:
 
 
 def _steps_of(expression) -> list[Step] | None:
-    """The operators that the expression is; None for any other expression."""
+    """The operators that equal the expression, or None."""
     for kind, known in _KNOWN:
         if _is_same(expression, known):
             return [Step(kind)]
@@ -137,7 +137,7 @@ class _Reader:
         raise Unknown
 
     def read(self, node: fx.Node):
-        """Unknown where the node is no operator of an expression."""
+        """Raises Unknown if the node is no operator of an expression."""
         if is_in_place(node):
             raise Unknown
         self.known[node] = self._of_module(node) if node.op == "call_module" else self._of_function(node)
@@ -201,7 +201,7 @@ class _Reader:
 
 
 def formula_of(start: fx.Node, modules: dict[str, nn.Module]) -> Formula | None:
-    """The operators that the readers of `start` are together, or None."""
+    """The operators that the readers of `start` form together, or None."""
     reader, inside = _Reader(start, modules), []
     node = start.next
     while node.op != "output" and len(inside) < MOST_NODES:

@@ -1,5 +1,5 @@
-"""fuse() runs each chain of a model as one call; explain() says what became of each of the model's
-Linears."""
+"""fuse() runs each chain of a model as one call; explain() tells for each of the model's Linears whether it
+was fused."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from fgn.fusing.tracing import Plan, Untraceable, forward_of, is_tensor
 from fgn.native import repeated
 from fgn.transforms import run_when_compiled
 
-# A module whose settings keep changing is traced at most so many times, and is left to torch from then on.
+# A module whose settings keep changing is traced at most this many times, and then left to torch.
 MOST_PLANS = 16
 
 _tracing = threading.local()
 
 
 class Verdict(NamedTuple):
-    """What became of one Linear. module: the path of the module whose forward() calls the Linear. linear: the
-    Linear's name in that module, or that of the function that multiplies. fused: the steps of the chain, or
-    None. reason: what stopped it."""
+    """The verdict on one Linear. module: the path of the module whose forward() calls it. linear: its name in
+    that module, or the name of the multiplying function. fused: the steps of the chain, or None. reason: what
+    stopped it."""
 
     module: str
     linear: str
@@ -43,8 +43,8 @@ class Verdict(NamedTuple):
 
 
 class _Traced:
-    """A traced forward(): its plan, the chains in its graph, and the function that runs the graph with these
-    chains."""
+    """A traced forward(): its plan, the chains in its graph, and the function that runs the graph with
+    them."""
 
     def __init__(self, module: nn.Module, forward, options):
         self.plan = Plan(module, forward)
@@ -63,12 +63,12 @@ class _Traced:
 class FusedForward:
     """Runs a module's forward() with each chain in it as one call.
 
-    version, precision: as `fgn.chain_forward()`'s; takes_options: the module has attributes of these names
-    instead. forward: a function that computes what torch computes; None for the forward() of the module's
-    class. Copies and pickles of it are made of the module alone.
+    version, precision: as `fgn.chain_forward()`'s; takes_options: whether the module has attributes of these
+    names instead. forward: a function that computes what torch computes; None for the forward() of the
+    module's class. Copies and pickles have only the module.
 
-    Each instance has a class and so a code object of its own, because torch.compile keeps compiled code, and
-    counts recompilations, by the code object of the frame in which it began.
+    Each instance has its own class and so its own code object, because torch.compile keeps compiled code, and
+    counts recompilations, by the code object of the first frame.
     """
 
     def __new__(cls, *_, **__):
@@ -78,7 +78,7 @@ class FusedForward:
         return super().__new__(own_class)
 
     def __reduce_ex__(self, protocol):
-        # The class of its own has no name under which pickle would find it.
+        # pickle cannot find its own class by a name.
         return FusedForward.__new__, (FusedForward,), self.__getstate__()
 
     def __init__(self, module, version=None, precision=None, forward=None, takes_options=False):
@@ -86,14 +86,14 @@ class FusedForward:
         self.forward, self.takes_options = forward, takes_options
         self.traced: list[_Traced] = []
         self.reason: str | None = None
-        # What the module's calls are like where no graph of forward() takes them.
+        # Describes the module's calls that no graph of forward() takes.
         self.programs = Programs()
 
     def __getstate__(self):
         return self.__dict__ | {"traced": [], "reason": None, "programs": Programs()}
 
     def of(self, module: nn.Module | None) -> FusedForward:
-        """The same for a copy of the module, or for none yet."""
+        """The same for a copy of the module, or without a module."""
         other = FusedForward(module, self.version, self.precision, self.forward, self.takes_options)
         if getattr(module, "_is_replica", False):
             # Its parameters are plain attributes, and it lives for one call.
@@ -103,7 +103,7 @@ class FusedForward:
 
     @property
     def options(self):
-        """What has the version and the precision."""
+        """The object with the version and the precision."""
         return self.module if self.takes_options else self
 
     @property
@@ -118,7 +118,7 @@ class FusedForward:
 
     @property
     def __code__(self):
-        """The code object of the replaced forward(), whose place torch.export names."""
+        """The code object of the replaced forward(), which torch.export names."""
         return self.original.__code__
 
     @property
@@ -128,8 +128,8 @@ class FusedForward:
         )
 
     def current(self) -> _Traced | None:
-        """The graph of the module as it is now, or None where it is left to torch, as it is for
-        torch.jit.trace, which then records torch's own operators."""
+        """The graph of the module as it is now, or None if it is left to torch. It is for torch.jit.trace,
+        which then records torch's own operators."""
         if torch.compiler.is_compiling():
             self._plan_ahead()
         elif torch._C._get_tracing_state() is not None:
@@ -200,42 +200,42 @@ def fuse(
     model: nn.Module, *, inplace: bool = False, version: str | None = None, precision: str | None = None
 ):
     """The model, with each Linear → [pointwise …] → GroupNorm → [pointwise …] in it as one call, and each
-    Linear → pointwise … without a norm. A product of x and a parameter by another function of torch is a
-    Linear too, a LayerNorm over the channels a GroupNorm, and BatchNorm in evaluation pointwise. Where no
-    gradient is wanted, a softmax, an RMSNorm, a reduction or a pooling over the features that follows is one
-    launch more, with the operators around it. Large float32 products with nothing behind them are fgn's on a
+    Linear → pointwise … without a norm. A product of x and a parameter by another function of torch counts as
+    a Linear, a LayerNorm over the channels as a GroupNorm, and BatchNorm in evaluation as pointwise. If no
+    gradient is wanted, a following softmax, RMSNorm, reduction or pooling over the features is one more
+    launch, with the operators around it. Large float32 products without following operators are fgn's on a
     GPU of compute capability 9.0.
 
     model: any nn.Module. inplace: whether to change the model itself; otherwise a copy is changed, which
     shares the model's parameters and buffers. version, precision: as `fgn.chain_forward()`'s.
 
-    Nothing but the forward() of modules is replaced: names, parameters, hooks and state_dict stay. A fused
-    module has a subclass of its class, of the same name (`fgn.fusing.classes`).
-    All settings are read when the model is called. Where a part cannot be a chain (`explain()` says why),
-    torch runs it. Where forward() cannot be traced, it runs as it is, and its products are promises
-    (`fgn.fusing.recording`): without gradients, and on a GPU where a product is large enough to pay.
-    TypeError for what is no nn.Module, ValueError for a version or a precision that does not exist.
+    Only the forward() of modules is replaced: names, parameters, hooks and state_dict stay. A fused module
+    gets a subclass of its class, of the same name (`fgn.fusing.classes`).
+    All settings are read when the model is called. If a part cannot be a chain (`explain()` tells why), torch
+    runs it. A forward() that cannot be traced runs as it is, and its products are promises
+    (`fgn.fusing.recording`): without gradients, and on a GPU if a product is large enough to pay. TypeError
+    if the model is no nn.Module, ValueError for a version or a precision that does not exist.
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"model: expected a torch.nn.Module, got {type(model).__name__}")
     check_choice(version, precision)
     if not inplace:
         kept = [*model.parameters(), *model.buffers()]
-        # What a module has made of its parameters, as pruning keeps it, torch does not copy; it is made anew
-        # in the next call.
+        # torch does not copy tensors that a module has computed from its parameters, as pruning does; the
+        # next call computes them again.
         for module in model.modules():
             kept += [v for v in vars(module).values() if is_tensor(v) and not v.is_leaf]
         model = copy.deepcopy(model, {id(tensor): tensor for tensor in kept})
     modules = [
         module
         for _, module in candidates(model)
-        # or the module calls a chain itself, or somebody else has replaced its forward()
+        # or the module calls a chain itself, or other code has replaced its forward()
         if not hasattr(module, "fused_forward") and "forward" not in module.__dict__
     ]
     for module in modules:  # a graph notes the classes of all modules inside, so these come first
         set_fused(module, FusedForward(module, version, precision))
     traced = {module: fused_of(module).current() for module in modules}
-    # What promises are made for: modules of which no graph has all, and those that call them.
+    # Modules for which promises are made: those not wholly in a graph, and those that call them.
     unread = {module for module, graph in traced.items() if graph is None and _has_products(module)}
     for module, graph in traced.items():
         if not (graph is not None and graph.parts) and unread.isdisjoint(module.modules()):

@@ -1,9 +1,9 @@
-"""What fusing a model's chains saves: launches, bytes, and the time that those take on a named GPU.
+"""What fusing a model's chains saves: launches, bytes, and their time on a named GPU.
 
-A model is called once, fused; each chain that it called is planned (`fgn.plans`). torch's operators run one
-after the other: each reads and writes the whole tensor, in a launch of its own. Those bytes and launches are
-arithmetic; the time is them alone, by the GPU's card (`cudasim.cards()`): the product takes as long either
-way. On a GPU both are measured as well.
+The fused model is called once, and each of its chains is planned (`fgn.plans`). torch's operators run one
+after the other: each reads and writes the whole tensor, in its own launch. The saved bytes and launches are
+computed, and the GPU's card (`cudasim.cards()`) gives their time; the product takes as long either way. On a
+GPU both ways are also measured.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ class Cost(NamedTuple):
 
 
 def cost_by_torch(chain: Chain, shape: Shape, precision: str) -> Cost:
-    """Of torch's operators one after the other, at least: a launch for each, which reads and writes the
-    (batch, out_features) tensor, and what it reads beside it."""
+    """The minimum for torch's operators one after the other: each is a launch that reads and writes the
+    (batch, out_features) tensor, and reads its operand."""
     batch, in_features, out_features, _ = shape
     element = OF_CALLS[precision].dtype.itemsize
     tensor, vector = element * batch * out_features, element * out_features
@@ -50,8 +50,8 @@ def cost_by_torch(chain: Chain, shape: Shape, precision: str) -> Cost:
 
 
 def cost_fused(chain: Chain, shape: Shape, precision: str, card: Card, frozen: bool) -> Cost:
-    """Of the plan of a call on such a GPU: what its launches read and write, and torch's product where the
-    plan asks for it."""
+    """For the plan of a call on such a GPU: what its launches read and write, and torch's product if the plan
+    asks for it."""
     device = Device(*card.capability, card.multiprocessors, int(card.l2_bytes))
     planned = plan(chain, shape, None, precision, device, frozen)
     launches = [one for one in planned.launches if not one.stands_by]
@@ -76,10 +76,10 @@ def _measured(one: tuned.Noted) -> tuple[float, float]:
 def gains(model: nn.Module, inputs: tuple[Tensor, ...], card: Card, parts: dict) -> pd.DataFrame:
     """A row for each kind of chain that the fused model calls, in order.
 
-    card: of the GPU whose times are named. parts: the model's `ChainPart`s by their paths. Columns: linear,
-    the first of its kind, and times, how many there are; steps, batch, in_features, out_features, groups,
-    precision; torch_launches and launches, torch_bytes and bytes; saved_us, by bytes and launches alone; on a
-    GPU torch_ms and fgn_ms, measured here.
+    card: of the GPU for the times. parts: the model's `ChainPart`s by their paths. Columns: linear, the first
+    of its kind, and times, their number; steps, batch, in_features, out_features, groups, precision;
+    torch_launches and launches, torch_bytes and bytes; saved_us, by bytes and launches alone; on a GPU
+    torch_ms and fgn_ms, measured here.
     """
     repeated.forget()  # a repeated call would not be seen
     with torch.no_grad(), tuned.noting() as calls:

@@ -1,9 +1,9 @@
-"""Values that are read more than once, and gates, as functions of rows that are nothing but the steps behind
-them (`fgn.rows`, "values"): x * s + x of a product's value x; act(W x) * (V x) of two products; a * act(b) of
-the two halves of one. `read_gates()` finds them behind a chain.
+"""Values that are read more than once, and gates, as functions of rows that consist of their steps alone
+(`fgn.rows`, "values"): x * s + x of a product's value x; act(W x) * (V x) of two products; a * act(b) of a
+product's two halves. `read_gates()` finds them after a chain.
 
-What is read again must not be changed before: an operator that works in place ends what is found, unless
-nothing reads the value behind it.
+A value that is read again must not change before: an operator in place ends the search, unless nothing reads
+the value after it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fgn.fusing.parts import VALUE_AGAIN, Part, Step
 from fgn.fusing.products import Product, arguments_of, is_of_parameters, only_user, product_of
 from fgn.fusing.row_functions import RowsFound, Settings
 
-# Methods and functions that give the same values.
+# Methods and functions that return the same values.
 _SAME = ("clone", torch.clone, "detach", torch.detach)
 _CHUNKS, _SPLITS = (torch.chunk, "chunk"), (torch.split, "split")
 # Operators between a gate and its product.
@@ -29,9 +29,9 @@ _MOST_BETWEEN = 8
 
 
 class _Way(NamedTuple):
-    """One way to begin. nodes: between the value and `start`, from which the steps go on with the node
-    `first`, or with any where that is None. again: nodes with what is read again. half: as in
-    `fgn.rows.Rows`. steps: that `nodes` are. leaves: modules among them."""
+    """One way to begin. nodes: between the value and `start`; from there the steps go on with the node
+    `first`, or with any node if that is None. again: nodes with the value that is read again. half: as in
+    `fgn.rows.Rows`. steps: the meaning of `nodes`. leaves: modules among them."""
 
     nodes: list[fx.Node]
     start: fx.Node
@@ -74,8 +74,7 @@ class _Values(Match):
 
 
 def _operators_behind_product(node, modules) -> int | None:
-    """How many operators of one value there are between a product and the node; None where there is no
-    product."""
+    """The number of operators of one value between a product and the node; None if there is no product."""
     for count in range(_MOST_BETWEEN):
         if not isinstance(node, fx.Node) or node.op not in ("call_module", "call_function", "call_method"):
             return None
@@ -111,7 +110,7 @@ def _glu(value: fx.Node, modules) -> _Way | None:
 
 
 def _halves(value: fx.Node) -> tuple[list[fx.Node], list[fx.Node], Settings] | None:
-    """(nodes, the two halves, their dimension and size) where nothing else of the value is read."""
+    """(nodes, the two halves, their dimension and size), if nothing else of the value is read."""
     node = only_user(value)
     if node is None:
         return _slices(value)
@@ -161,7 +160,7 @@ def _slices(value: fx.Node):
 
 
 def _same_values(value: fx.Node) -> list[fx.Node]:
-    """The nodes with the value's values, but for itself."""
+    """The other nodes with the same values."""
     same = []
     for user in value.users:
         if user.target in _SAME and user.op != "call_module" and len(user.args) == 1 and not user.kwargs:
@@ -235,8 +234,8 @@ def _read(found: Match, way: _Way, modules) -> RowsFound | None:
 
 
 def read_gates(found: Match, modules: dict[str, nn.Module]) -> RowsFound | None:
-    """The steps behind the chain where some of them read its value again, or multiply by another product's;
-    None where there are none."""
+    """The steps after the chain, if some of them read its value again, or multiply by another product's; else
+    None."""
     for way in _ways(found, modules):
         rows = _read(found, way, modules)
         if rows is not None:

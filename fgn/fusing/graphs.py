@@ -1,4 +1,4 @@
-"""Puts the chains of a graph in the place of its nodes."""
+"""Replaces nodes of a graph by chains."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ BY_OTHERS = (
 class FusedGraph:
     """A graph whose chains have become calls of parts.
 
-    parts: those that it calls. verdicts: (name, steps or None, what stopped it, the product) of each product.
-    fixed: (module, attribute, value) that modules must have for the graph to hold.
+    parts: those that it calls. verdicts: (name, steps or None, what stopped it, the product) for each
+    product. fixed: (module, attribute, value) that must hold for the graph to be valid.
     """
 
     def __init__(self, graph: fx.Graph, modules: dict[str, nn.Module], owner: nn.Module, options):
@@ -94,7 +94,7 @@ class FusedGraph:
         self._put(part, nodes, inputs, nodes[-1], read_again)
 
     def _is_of_product(self, node: fx.Node) -> bool:
-        """Whether the norm is of what a product has made, which is no feature map."""
+        """Whether the norm's input comes from a product, and so is no feature map."""
         while node.all_input_nodes:
             node = node.all_input_nodes[0]
             if is_convolution(node, self.modules) or isinstance(node.target, MapsPart):
@@ -119,8 +119,8 @@ class FusedGraph:
         self._put(part, found.nodes, found.inputs, found.place, found.kept)
 
     def _put(self, part, nodes: list[fx.Node], inputs: list[fx.Node], place: fx.Node, read_again):
-        """Puts a call of the part behind `place`, for the nodes. read_again: the one whose value is a second
-        result, or None."""
+        """Replaces the nodes by a call of the part after `place`. read_again: the node whose value is a
+        second result, or None."""
         self.parts.append(part)
         graph, last = place.graph, nodes[-1]
         with graph.inserting_after(place):

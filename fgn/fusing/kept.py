@@ -1,5 +1,5 @@
-"""What a part keeps of a call, so that one like it only compares: the tensors that were checked, and the call
-of the library that was made."""
+"""What a part keeps of a call, so that a similar call only compares: the checked tensors, and the call of the
+library."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Checked:
         self.has_rows = "tensor" in roles
         self.x = self._facts(x)
         self.tensors = [None if tensor is None else (tensor.shape, tensor.dtype) for tensor in tensors]
-        # A vector of one element, or of shape (1, channels), is another tensor for the kernels.
+        # The kernels see a vector of one element, or of shape (1, channels), as another tensor.
         self.vectors = all(
             role == "tensor" or (tensor.dim() == 1 and tensor.numel() == self.channels)
             for role, tensor in zip(roles, tensors[4:], strict=True)
@@ -35,7 +35,7 @@ class Checked:
         return (sizes, x.dtype, x.device, x.layout, autocast.dtype_for(x))
 
     def holds(self, x, tensors) -> bool:
-        """Whether x and the tensors are of the shapes, dtypes, device and kind of those that were checked."""
+        """Whether x and the tensors have the shapes, dtypes, device and kind of the checked ones."""
         if type(x) is not Tensor or x.dim() != 2 or self._facts(x) != self.x:
             return False
         device = x.device
@@ -54,7 +54,7 @@ class Checked:
         return True
 
     def as_vectors(self, x: Tensor, tensors) -> tuple[Tensor | None, ...]:
-        """The tensors, in which operands of one element are vectors."""
+        """The tensors, with operands of one element as vectors."""
         if self.vectors:
             return tensors
         return *tensors[:4], *(as_operand(operand, x, self.channels)[1] for operand in tensors[4:])
@@ -64,13 +64,13 @@ class Checked:
         return dict(zip(self.names, tensors, strict=True))
 
 
-# Kinds of calls that a part knows: shapes, dtypes and threads.
+# The most kinds of calls that a part keeps: shapes, dtypes and threads.
 MOST_KINDS = 64
 
 
 def keep(known: dict, key, value, most: int):
-    """Keeps a value under its key, in the place of the oldest where there are `most`. Other threads may do
-    the same at the same time."""
+    """Keeps a value under its key; with `most` entries it replaces the oldest. Other threads may do the same
+    at the same time."""
     if len(known) >= most:
         for oldest in list(known)[:1]:
             known.pop(oldest, None)
@@ -78,19 +78,19 @@ def keep(known: dict, key, value, most: int):
 
 
 def kind_of(x: Tensor) -> tuple:
-    """What calls have in common that can be planned alike, besides a part's settings and its tensors."""
+    """What calls with the same plan have in common, besides a part's settings and its tensors."""
     return x.shape, x.dtype, x.get_device(), get_ident(), torch.is_grad_enabled()
 
 
 def dtypes_of(tensors) -> list:
-    """Of a chain's parameters, None for what is none of the tensors that kernels read."""
+    """For each of a chain's parameters; None for those that kernels do not read."""
     return [one.dtype if type(one) in ORDINARY_TENSORS else None for one in tensors]
 
 
 class Last:
-    """A call that another one may be like. call: the library's, or None, where gradients are wanted. chain,
-    checked, settings: as they were, a chain of None where torch runs the parts; dtypes: of the chain's
-    tensors. x_sizes, y_sizes: as kernels see them; sizes, layout: y's, where x is no matrix. views: the
+    """A call that later ones may repeat. call: the library's, or None if gradients are wanted. chain,
+    checked, settings: of this call; chain is None if torch runs the parts. dtypes: of the chain's tensors.
+    x_sizes, y_sizes: as kernels see them; sizes, layout: y's, if x is no matrix. views: the
     operands that kernels see in another shape: their numbers, their shapes, and the sizes and strides there.
     """
 
@@ -112,12 +112,12 @@ class Last:
 
     @property
     def copies(self) -> bool:
-        """Whether an operand cannot be seen as kernels do: it is one element, of which they read a vector."""
+        """Whether kernels cannot view an operand: it is one element, but they read a vector."""
         return any(math.prod(shape) != math.prod(seen) for _, shape, (seen, _) in self.views)
 
     def with_views(self, inputs):
-        """The inputs with operands as kernels see them. None where one is of another shape, or would have to
-        be copied."""
+        """The inputs with operands as kernels see them. None if one has another shape, or would have to be
+        copied."""
         if not self.views:
             return inputs
         seen_so, has_gradients = [*inputs], torch.is_grad_enabled()

@@ -1,7 +1,7 @@
 """GroupNorms of feature maps in a graph: [convolution] → [pointwise …] → GroupNorm → [pointwise …].
 
-`read_maps()` finds one, from a convolution or from the value that the norm is of; the part that runs it is in
-`fgn.fusing.maps_part`.
+`read_maps()` finds one, from a convolution or from the norm's input; `fgn.fusing.maps_part` has the part that
+runs it.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ ARGUMENTS = ("input", "weight", "bias", "stride", "padding", "dilation", "groups
 class MapsFound(NamedTuple):
     """A GroupNorm of feature maps in a graph.
 
-    nodes: in their order. inputs: what they read, the convolution's x first, or the value that the norm is
-    of. convolution: the node, where there is one; convolves: its module, where it is one; bias: which input
-    it is, where it is none. norm: the module, or groups, eps and which inputs norm_weight and norm_bias are.
-    kept: the node whose value others read too. place: the node where the call of the part belongs. words,
-    ends: what it is, and what stopped it.
+    nodes: in order. inputs: what they read; first the convolution's x, or the norm's input. convolution: its
+    node, if there is one; convolves: its module, or None for a function; bias: then the number of that input.
+    norm: the module, or else groups, eps and the numbers of the inputs norm_weight and norm_bias. kept: the
+    node whose value others read too. place: the node where the call of the part belongs. words, ends: a
+    description, and what stopped it.
     """
 
     nodes: list[fx.Node]
@@ -63,7 +63,7 @@ def is_group_norm(node: fx.Node, modules: dict[str, nn.Module]) -> bool:
 
 
 class _Maps(Match):
-    """Steps between and behind a convolution and a GroupNorm of what it makes."""
+    """Steps between a convolution and the GroupNorm of its result, and after that."""
 
     def __init__(self, begin: fx.Node, modules, convolves: bool):
         super().__init__(Product([begin], begin, None), modules)
@@ -103,7 +103,7 @@ class _Maps(Match):
     def _is_norm(self, node: fx.Node) -> bool:
         return self.norm_node is None and is_group_norm(node, self.modules)
 
-    # What is a step of a matrix alone.
+    # Raises for a step that only matrices have.
 
     def _is_view(self, node: fx.Node) -> bool:
         return False
@@ -116,8 +116,8 @@ class _Maps(Match):
 
 
 def read_maps(begin: fx.Node, modules: dict[str, nn.Module], convolves: bool) -> MapsFound | None:
-    """The GroupNorm of feature maps that begins with the convolution `begin`, or, where it is none, reads its
-    value. None where there is none."""
+    """The GroupNorm of feature maps that begins with the convolution `begin`, or reads the value `begin` if
+    that is no convolution. None if there is none."""
     longest = None
     try:
         found = _Maps(begin, modules, convolves)

@@ -1,7 +1,7 @@
-"""A GroupNorm of feature maps, as a part of a model: torch's convolution without its bias, where there is
-one, and a launch for the bias, the norm and the operators around it (`fgn.feature_maps`).
+"""A GroupNorm of feature maps, as a part of a model: torch's convolution, if there is one, without its bias,
+and a launch for the bias, the norm and the operators around it (`fgn.feature_maps`).
 
-Where a gradient is wanted, and where somebody traces or transforms the call, torch runs the parts.
+If a gradient is wanted, or the call is traced or transformed, torch runs the parts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import POINTWISE
 from fgn.structs import C_TYPES, NotSupported
 
-# A launch is worth its call from so many elements of a convolution's result on (lab/README.md: levels of a
-# U-Net on an H100). Smaller results stay torch's, except while a CUDA graph is captured, which has no calls.
+# From this many elements of a convolution's result on, a launch gains more than its call costs
+# (lab/README.md: levels of a U-Net on an H100). Smaller results are left to torch, except in a captured CUDA
+# graph, which has no calls.
 FEWEST_ELEMENTS = 2**24
 
 BIAS = Step("add", operand=BIAS_OF_CONVOLUTION)
@@ -53,7 +54,7 @@ class MapsPart(Part):
             return self.by_torch(*inputs)
 
     def _pays(self, inputs) -> bool:
-        """Whether the launch gains more on a GPU than a call of another library's costs its host."""
+        """Whether the launch gains more on a GPU than a call of another library costs the host."""
         x, found = inputs[0], self.found
         if type(x) is not Tensor or not x.is_cuda:
             return True
@@ -103,8 +104,8 @@ class MapsPart(Part):
             raise NotAChain(str(reason)) from None
 
     def _convolved(self, inputs) -> tuple[Tensor, Tensor | None]:
-        """What the operators before the norm are applied to, and the bias of the convolution that made it,
-        which it does not have yet."""
+        """The input of the operators before the norm, and the convolution's bias, which is not yet added to
+        it."""
         found = self.found
         if found.convolution is None:
             return inputs[0], None
@@ -147,7 +148,7 @@ class MapsPart(Part):
 
 
 def _without_bias(found: MapsFound, owner: nn.Module):
-    """The convolution that is a function, without its bias, as a function of the part's inputs."""
+    """A convolution by a function of torch, without its bias, as a function of the part's inputs."""
     if found.convolution is None or found.convolves is not None:
         return None
     graph = fx.Graph()
@@ -163,7 +164,7 @@ def _name(step: Step) -> str:
 
 
 def _vector(vector: Tensor, v: Tensor, dtypes) -> Tensor:
-    """NotAChain where it is no vector of v's channels."""
+    """Raises NotAChain if it is no vector of v's channels."""
     if type(vector) not in ORDINARY_TENSORS or vector.shape != v.shape[1:2] or vector.device != v.device:
         raise NotAChain(f"a vector of the norm or of the convolution is none of the {v.shape[1]} channels")
     if vector.dtype not in dtypes:
@@ -173,7 +174,7 @@ def _vector(vector: Tensor, v: Tensor, dtypes) -> Tensor:
 
 def _operand(step: Step, one: Tensor, v: Tensor) -> tuple[str, Tensor]:
     """("channel", a vector for all samples or one for each) or ("tensor", a tensor of v's shape), by how
-    torch spreads the operand over v."""
+    torch broadcasts the operand to v."""
     if step is BIAS:
         return "channel", _vector(one, v, (v.dtype,))
     shape, channels = one.shape, v.shape[1]

@@ -17,8 +17,8 @@ from torch import nn
 
 class Meaning(NamedTuple):
     """kind: of the pointwise operator, "" for one that changes nothing, or a function of the module that
-    gives either. constants: the attributes, or the arguments, that are its constants a and b. in_training:
-    whether it is something else in training. operand: the parameter that is its channel vector.
+    returns either. constants: the attributes or arguments for its constants a and b. in_training: whether it
+    differs in training. operand: the parameter that is its channel vector.
     """
 
     kind: str | Callable
@@ -111,7 +111,7 @@ FUNCTIONS = {
     F.softsign: Meaning("softsign"),
     F.threshold: Meaning("threshold", ("threshold", "value")),
 }
-# These clamp, to constants that the operator itself fixes.
+# These clamp to fixed constants.
 RELU6 = (F.relu6,)
 GELU = (F.gelu,)
 CLAMP_ONE_SIDED = {"clamp_min": 0, "clamp_max": 1, "clamp_min_": 0, "clamp_max_": 1}
@@ -181,7 +181,7 @@ HOMES = (F.__dict__, torch.__dict__)
 
 
 def functions_named(names) -> list[tuple[dict, str, object]]:
-    """(dict, name, what is there) for torch's functions of these names, which somebody may replace."""
+    """(dict, name, present value) for torch's functions of these names, which other code may replace."""
     return [(home, name, home[name]) for home in HOMES for name in names if callable(home.get(name))]
 
 
@@ -190,7 +190,7 @@ _CALLED = {cls: functions_named(forward.__code__.co_names) for cls, forward in F
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether the module has hooks, which see or change what goes in and out of it."""
+    """Whether the module has hooks, which see or change its inputs and outputs."""
     return bool(
         module._forward_hooks
         or module._forward_pre_hooks
@@ -200,14 +200,14 @@ def has_hooks(module: nn.Module) -> bool:
 
 
 def has_global_hooks() -> bool:
-    """Whether torch has hooks that it calls for every module."""
+    """Whether torch has global hooks for every module."""
     first, second, third, fourth = _GLOBAL_HOOKS
     return bool(first or second or third or fourth)
 
 
 def not_plain(module: nn.Module, cls: type) -> str | None:
-    """Why the module may compute something else than its class says: it is a subclass, or has a
-    parametrization, a hook or a forward() of its own. None where nothing is in the way."""
+    """Why the module may not compute what its class defines: it is a subclass, or has a parametrization, a
+    hook or its own forward(). None if there is no such reason."""
     if type(module) is not cls:
         return f"it is now a {type(module).__name__}"
     # as has_hooks(), written out: each call of a fused model comes here for each of its modules

@@ -1,8 +1,8 @@
 """One chain in a model: the modules and functions that it replaces, and the call that replaces them.
 
-`ChainPart` reads all parameters and constants at the call. Where a module no longer computes what its class
-says (it has a hook, a subclass or a parametrization), or where the kernels do not take the tensors, torch
-runs the parts, and a warning says so once.
+`ChainPart` reads all parameters and constants at the call. If a module no longer computes what its class
+defines (it has a hook, a subclass or a parametrization), or if the kernels do not take the tensors, torch
+runs the parts, with one warning.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from fgn.structs import plan_of
 from fgn.training_calls import multiplies_by_torch
 from fgn.transforms import run_when_compiled
 
-# The operand of a step that reads the value again with which the steps begin (`fgn.rows.AGAIN`).
+# The operand of a step that reads the first step's input again (`fgn.rows.AGAIN`).
 VALUE_AGAIN = -1
-# The operand of the step that adds a convolution's bias, which is no input of a part.
+# The operand of the step that adds a convolution's bias, which is no input of the part.
 BIAS_OF_CONVOLUTION = -2
-# A constant that is another one at each call would otherwise keep a chain for each.
+# Otherwise a constant that changes in each call would keep a chain for each call.
 MOST_CHAINS = 16
 
 
 class Step(NamedTuple):
-    """kind: of the operator, a function of the module that gives it, or "add", "subtract", "multiply" or
-    "divide" by an operand whose shape tells at the call whether it is a channel vector. constants: numbers.
-    attributes: names of the module's attributes that are constants too. operand: which input of the part it
-    reads, or `VALUE_AGAIN`.
+    """kind: of the operator; a function of the module that returns it; or "add", "subtract", "multiply" or
+    "divide" by an operand whose shape at the call decides whether it is a channel vector. constants: numbers.
+    attributes: names of the module's attributes that are constants too. operand: the number of the part's
+    input that it reads, or `VALUE_AGAIN`.
     """
 
     kind: object
@@ -53,8 +53,8 @@ class Step(NamedTuple):
     operand: int | None = None
 
     def at_call(self, left: Iterator[str], name: str | None = None) -> Pointwise:
-        """The operator with its module's settings as they are now. left: the roles of the operands of this
-        step and those behind it. name: of its operand. ValueError or NotAChain where there is none."""
+        """The operator with its module's present settings. left: the roles of this step's operand and of
+        those after it. name: of its operand. ValueError or NotAChain if there is none."""
         kind = self.kind(self.module) if callable(self.kind) else self.kind
         constants = [_number(value) for value in self.constants]
         constants += [_number(getattr(self.module, name)) for name in self.attributes]
@@ -73,11 +73,11 @@ class Step(NamedTuple):
 
 
 class Found(NamedTuple):
-    """A chain in a graph. nodes: in their order. inputs: the nodes that it reads, x first. has_norm: whether
-    there is one among the nodes. norm: a GroupNorm or a LayerNorm that is a module. weight, bias,
-    norm_weight, norm_bias: which input each is, or None. groups, eps: where norm is None; normalized: then of
-    a LayerNorm, how many channels it has. is_transposed: the weight is stored as (in_features, out_features).
-    by_rows: x may have other than two dimensions, whose rows the chain computes.
+    """A chain in a graph. nodes: in order. inputs: the nodes that it reads, x first. has_norm: whether the
+    nodes include a norm. norm: a GroupNorm or LayerNorm module, or None. weight, bias, norm_weight,
+    norm_bias: the number of each input, or None. groups, eps: if norm is None; normalized: then the number of
+    channels of a LayerNorm. is_transposed: the weight is stored as (in_features, out_features). by_rows:
+    whether x may have other than two dimensions; the chain computes its rows.
     """
 
     name: str
@@ -113,7 +113,7 @@ def _is_ieee(precision: str | None) -> bool:
 
 
 class Part:
-    """Stands in a graph for nodes of a model, and writes to nothing that it reads."""
+    """Replaces nodes of a model in a graph, and does not write to its inputs."""
 
     name = ""
 
@@ -123,11 +123,11 @@ class Part:
         self.choices = [(step.module, step.kind) for step in steps if callable(step.kind)]
 
     def path_of(self, module: nn.Module) -> str:
-        """What messages call a module of the part."""
+        """The name of a module of the part in messages."""
         return self.name
 
     def weight_and_bias(self, module: nn.Module) -> tuple[Tensor | None, Tensor | None]:
-        """The module's parameters. NotAChain where an attribute of that name is something else."""
+        """The module's parameters. NotAChain if an attribute of that name is something else."""
         own = module._parameters
         try:
             return own["weight"], own["bias"]
@@ -149,7 +149,7 @@ class Part:
         return [value for module in modules for value in module._parameters.values() if value is not None]
 
     def needs_gradients(self, inputs) -> bool:
-        """Whether a gradient is wanted, or a tensor is of a class that may ask for one."""
+        """Whether a gradient is wanted, or a tensor's class may ask for one."""
         if not torch.is_grad_enabled():
             return False
         tensors = (*inputs, *self.parameters())
@@ -165,7 +165,7 @@ class Part:
 
 
 class ChainPart(Part):
-    """Runs one chain of a model. Called with the nodes that the chain reads: x and operands."""
+    """Runs one chain of a model. It is called with the values that the chain reads: x and operands."""
 
     def __init__(self, found: Found, owner: nn.Module, options):
         super().__init__((*found.before, *found.after))
@@ -185,8 +185,8 @@ class ChainPart(Part):
         return self._anew(*inputs) if y is None else y
 
     def _again(self, inputs) -> Tensor | None:
-        """The result of a call that is like one before it, or None. Modules, settings and tensors may have
-        changed since, and are looked at; how the call is planned follows from them."""
+        """The result of a call that is like an earlier one, or None. It checks modules, settings and tensors,
+        which may have changed since; the plan follows from them."""
         x = inputs[0]
         if type(x) is not Tensor or x.is_nested or not repeated.is_ordinary():
             return None
@@ -235,9 +235,9 @@ class ChainPart(Part):
             return self.run_parts(inputs, reason.args[0])
 
     def _is_the_compilers(self, x) -> bool:
-        """Whether torch.compile, which fuses operators with each other too, takes the parts: those of a chain
-        without a norm, but for the products that cuBLAS takes several times as long for. A call of another
-        library's operator costs its host more than that saves (measured in bfloat16: lab/README.md)."""
+        """Whether torch.compile, which also fuses operators, takes the parts: those of a chain without a
+        norm, except products that take cuBLAS several times as long. A call of another library's operator
+        costs the host more than it saves (measured in bfloat16: lab/README.md)."""
         return (
             not self.found.has_norm
             and torch.compiler.is_compiling()
@@ -246,7 +246,7 @@ class ChainPart(Part):
         )
 
     def _is_as_many_launches(self, chain: Chain, x: Tensor, tensors) -> bool:
-        """Whether torch's operators are as few launches: one behind a product that is torch's here too. Their
+        """Whether torch needs as few launches: one operator after a product that is torch's here too. torch's
         calls cost the host less (lab/README.md: a block of 1024 in bfloat16 took twice eager's time in a
         loop)."""
         options = self.options
@@ -268,12 +268,12 @@ class ChainPart(Part):
         return plan.product_bytes > 0
 
     def _is_float32(self, x) -> bool:
-        """Whether the product of x is one of float32, with float32's accuracy."""
+        """Whether the product of x is in float32, with float32's accuracy."""
         return x.dtype is torch.float32 and autocast.dtype_for(x) is None and _is_ieee(self.options.precision)
 
     def inputs_of_rows(self, inputs) -> tuple[list[Tensor], torch.Size]:
-        """The inputs with x as a matrix of rows, and the other dimensions of x. NotAChain where the other
-        inputs are not vectors or tensors of y's shape."""
+        """The inputs with x as a matrix of rows, and the other dimensions of x. NotAChain if the other inputs
+        are not vectors or tensors of y's shape."""
         x, *others = inputs
         if x.is_nested:
             raise NotAChain("x is a nested tensor")
@@ -290,8 +290,8 @@ class ChainPart(Part):
         return rows, sizes
 
     def _of_matrix(self, inputs, given) -> Tensor | None:
-        """The chain of a matrix x; None where torch's operators are as good. given: the inputs of which these
-        are the rows."""
+        """The chain of a matrix x; None if torch's operators are as good. given: the original inputs, whose
+        rows these are."""
         options, x = self.options, inputs[0]
         chain, tensors = self.chain_and_tensors(*inputs)
         if repeated.is_ordinary():
@@ -316,7 +316,7 @@ class ChainPart(Part):
         return chain_forward(chain, x, parameters, options.version, options.precision)
 
     def _repeat(self, chain: Chain, x, tensors) -> Tensor | None:
-        """The result of a call that is like one before it, with gradients too, or None."""
+        """The result of a call that is like an earlier one, also with gradients, or None."""
         options = self.options
         return repeated.repeat(chain, x, tensors, options.version, options.precision, gradients.repeat)
 
@@ -330,7 +330,7 @@ class ChainPart(Part):
         return self.by_torch(*inputs)
 
     def _dtype_in_autocast(self, inputs, parameters) -> torch.dtype:
-        """The dtype of torch's own result under the autocast that is on. torch is asked with two rows, once
+        """The dtype of torch's own result under the active autocast. torch computes two rows to tell it, once
         for each kind of inputs."""
         kind = inputs[0].device.type
         dtypes = (None if value is None else value.dtype for value in parameters.values())
@@ -347,8 +347,8 @@ class ChainPart(Part):
         return self.dtypes[key]
 
     def chain_and_tensors(self, *inputs) -> tuple[Chain, tuple[Tensor | None, ...]]:
-        """The chain as its modules are now, and its tensors in the order of `fgn.functional.names_of()`.
-        NotAChain says why there is none."""
+        """The chain with its modules' present settings, and its tensors in the order of
+        `fgn.functional.names_of()`. NotAChain tells why there is none."""
         return self._checked_chain(inputs[0], *self.tensors_and_norm(inputs))
 
     def chain_and_parameters(self, *inputs) -> tuple[Chain, dict[str, Tensor | None]]:
@@ -357,9 +357,8 @@ class ChainPart(Part):
         return chain, self.checked.parameters(tensors)
 
     def tensors_and_norm(self, inputs) -> tuple[tuple[Tensor | None, ...], tuple]:
-        """The tensors in the order of `fgn.functional.names_of()`, not yet checked, and the norm's groups,
-        eps, and for a LayerNorm its channels, as the modules have them now. NotAChain where a module is no
-        longer what it was."""
+        """The tensors in the order of `fgn.functional.names_of()`, not yet checked, and the norm's present
+        groups, eps, and a LayerNorm's channels. NotAChain if a module is no longer what it was."""
         found = self.found
         if self.leaves and has_global_hooks():
             raise NotAChain("there are hooks of all modules")
@@ -392,8 +391,8 @@ class ChainPart(Part):
         return tensors, (groups, eps, normalized)
 
     def _checked_chain(self, x, tensors, norm: tuple) -> tuple[Chain, tuple[Tensor | None, ...]]:
-        """The chain of these tensors, and the tensors with operands of one element as vectors. NotAChain
-        where there is none."""
+        """The chain of these tensors, and the tensors with operands of one element as vectors. NotAChain if
+        there is none."""
         checked = self.checked
         if checked is None or not checked.holds(x, tensors):
             checked = self.checked = self._check(x, tensors)
@@ -410,7 +409,7 @@ class ChainPart(Part):
         return self.chain_of(x, norm, checked), checked.as_vectors(x, tensors)
 
     def chain_of(self, x, norm: tuple, checked: Checked) -> Chain:
-        """The chain with the modules' settings as they are now."""
+        """The chain with the modules' present settings."""
         groups, eps, normalized = norm
         channels, roles = checked.channels, checked.roles
         key = (groups, eps, *self.settings_of_steps(), *roles)
@@ -431,7 +430,7 @@ class ChainPart(Part):
         return chain
 
     def _check(self, x, tensors) -> Checked:
-        """Checks that a chain takes these tensors. NotAChain where it does not."""
+        """Checks that a chain takes these tensors; raises NotAChain if not."""
         weight = tensors[0]
         check_linear(x, weight)
         channels = weight.shape[0]
@@ -442,7 +441,7 @@ class ChainPart(Part):
         return Checked(x, tensors, roles, [f"operand_{number}" for number in self.operands])
 
     def now(self) -> tuple[Chain, dict[str, Tensor | None]]:
-        """The chain and its parameters as they are now. ValueError where they make no chain."""
+        """The present chain and its parameters. ValueError if they make no chain."""
         values = [operator.attrgetter(node.target)(self.owner) for node in self.found.inputs[1:]]
         weight = self.found.linear.weight
         try:

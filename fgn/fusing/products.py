@@ -1,4 +1,4 @@
-"""The products with which a chain may begin: x W^T, however a forward() writes it."""
+"""The products with which a chain may begin: x W^T, in any way that a forward() writes it."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from fgn.fusing.meanings import FORWARDS, has_hooks
 PRODUCTS = (operator.matmul, torch.matmul, "matmul", "__matmul__")
 MATRIX_PRODUCTS = (torch.mm, "mm")
 ADDED_PRODUCTS = (torch.addmm, "addmm")
-# Among what a node has: the module that the node stands for.
+# An attribute of a node: the module that it stands for.
 PATH = "fgn: path of the module"
-# Among what an input has: that it is a parameter, and a tensor's dtype.
+# Attributes of an input: whether it is a parameter, and a tensor's dtype.
 IS_PARAMETER, DTYPE = "fgn: a parameter", "fgn: dtype"
 TRANSPOSES = (
     *(torch.t, "t", torch.transpose, "transpose", torch.swapaxes, "swapaxes"),
@@ -26,9 +26,9 @@ TRANSPOSES = (
 
 
 class Product(NamedTuple):
-    """x W^T + bias in a graph. nodes: of which the last is the product. weight: (out_features, in_features),
-    or where is_transposed says so (in_features, out_features). bias: None where there is none. is_of_matrix:
-    torch refuses an x of more than two dimensions."""
+    """x W^T + bias in a graph. nodes: the last one is the product. weight: (out_features, in_features), or if
+    is_transposed (in_features, out_features). bias: a node or None. is_of_matrix: whether torch refuses an x
+    of more than two dimensions."""
 
     nodes: list[fx.Node]
     x: fx.Node
@@ -44,12 +44,12 @@ def arguments_of(node: fx.Node, names: tuple[str, ...]) -> dict:
 
 
 def only_user(node: fx.Node) -> fx.Node | None:
-    """The node that reads this one; None where there are several, or none."""
+    """The only node that reads this one, else None."""
     return next(iter(node.users)) if len(node.users) == 1 else None
 
 
 def one_size(sizes):
-    """What a list of one size has in it; anything else as it is."""
+    """The element of a list with one size; anything else unchanged."""
     return sizes[0] if isinstance(sizes, (tuple, list)) and len(sizes) == 1 else sizes
 
 
@@ -68,7 +68,7 @@ def is_of_parameters(node) -> bool:
 
 
 def _is_transpose(node) -> bool:
-    """Whether the node is the transpose of a matrix, whose first argument it is."""
+    """Whether the node is a transpose of its first argument, a matrix."""
     if not isinstance(node, fx.Node) or node.kwargs or not node.args:
         return False
     rest = node.args[1:]
@@ -116,7 +116,7 @@ def _of_einsum(node: fx.Node) -> Product | None:
 
 
 def _is_parametrized_linear(module: nn.Module) -> bool:
-    """Whether the module is a Linear, apart from what torch.nn.utils.parametrize makes of its parameters."""
+    """Whether the module is a Linear, perhaps with parameters parametrized by torch.nn.utils.parametrize."""
     cls = type(module)
     return (
         parametrize.is_parametrized(module)
@@ -128,8 +128,8 @@ def _is_parametrized_linear(module: nn.Module) -> bool:
 
 
 def unfold_parametrized(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[nn.Module]:
-    """Writes F.linear of its parameters for each Linear that is parametrized: its weight is made in every
-    call, once. Returns those modules, which have to stay what they are."""
+    """Replaces each parametrized Linear by F.linear of its parameters: every call computes its weight once.
+    Returns these modules, which must not change."""
     found = []
     for node in list(graph.nodes):
         if node.op != "call_module" or len(node.args) != 1 or node.kwargs:
@@ -151,8 +151,8 @@ def unfold_parametrized(graph: fx.Graph, modules: dict[str, nn.Module]) -> list[
 
 
 def product_of(node: fx.Node, modules: dict[str, nn.Module]) -> Product | None:
-    """The product that the node is; None where it is none that has a name of torch's. A Linear that is a
-    module has its parameters in the module, and no weight here."""
+    """The node as a product, or None if it is none by a function of torch. A Linear module keeps its
+    parameters in the module, so it has no weight here."""
     if node.op == "call_module":
         is_linear = isinstance(modules[node.target], nn.Linear) and len(node.args) == 1
         return Product([node], node.args[0], None) if is_linear else None

@@ -1,6 +1,6 @@
-"""What a promise is: the result of a call of torch that has not been computed.
+"""A promise: the result of a call of torch that has not been computed yet.
 
-`fgn.fusing.recording` makes promises while a model is called, and computes what they stand for.
+`fgn.fusing.recording` makes promises while a model is called, and computes them later.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from fgn.fusing.row_functions import FUNCTIONS_OF_ROWS
 
 
 def _listed() -> dict[Callable, tuple[str, object]]:
-    """What `__torch_function__` is given, and what that is in a graph. All compute and write to nothing."""
+    """The functions that `__torch_function__` receives, and their names in a graph. All only compute, without
+    writing to inputs."""
     listed = {}
     tables = (METHODS, FUNCTIONS, BINARY, CLAMP_ONE_SIDED, POWER, GELU, RELU6, GROUP_NORMS, LAYER_NORMS)
     tables = (*tables, FUNCTIONS_OF_ROWS, PRODUCTS, MATRIX_PRODUCTS, ADDED_PRODUCTS, CASTS, RECIPROCAL_ROOTS)
@@ -42,7 +43,7 @@ def _listed() -> dict[Callable, tuple[str, object]]:
 
 LISTED = _listed()
 LISTED[Tensor.__getitem__] = ("call_function", operator.getitem)
-# Products and convolutions: the places of x and of the weight among the arguments.
+# Products and convolutions: the positions of x and of the weight among the arguments.
 PLACES = {function: (0, 1) for function, (_, name) in LISTED.items() if name in (*PRODUCTS, *MATRIX_PRODUCTS)}
 PLACES |= {function: (1, 2) for function, (_, name) in LISTED.items() if name in ADDED_PRODUCTS}
 PLACES[F.linear] = (0, 1)
@@ -50,7 +51,7 @@ PLACES |= {function: (0, 1) for function in CONVOLUTIONS}
 
 VIEWS = (Tensor.view, Tensor.reshape, torch.reshape)
 
-# What is known of a promise without its numbers.
+# What is known of a promise before its numbers.
 _FACTS = frozenset(
     vars(torch._C.TensorBase)[name]
     for name in ("shape", "dtype", "device", "ndim", "requires_grad", "layout")
@@ -69,8 +70,8 @@ def asks_for_a_fact(function, args) -> bool:
 
 
 class Promise(Tensor):
-    """A result that has not been computed. recording: the `Recording` of which it is the `number`-th. meta: a
-    tensor of its shape and dtype. value: its numbers once they are there, where the object itself could not
+    """A result that has not been computed yet. recording, number: its `Recording` and its number there. meta:
+    a tensor of its shape and dtype. value: its numbers once they are computed, if the object itself could not
     become an ordinary tensor."""
 
     @staticmethod
@@ -81,7 +82,7 @@ class Promise(Tensor):
 
     @classmethod
     def __torch_function__(cls, function, types, args=(), kwargs=None):
-        """Where no mode sees the call: in another thread, or for an object that stayed a promise."""
+        """Called if no mode sees the call: in another thread, or for an object that stayed a promise."""
         if asks_for_a_fact(function, args):
             with torch._C.DisableTorchFunctionSubclass():
                 return function(*args, **(kwargs or {}))
@@ -89,7 +90,7 @@ class Promise(Tensor):
 
     @classmethod
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
-        """Where code in C++ was given the promise."""
+        """Called if C++ code got the promise."""
         return _with_numbers(function, args, kwargs)
 
 
@@ -133,7 +134,7 @@ def shape_of(one: Tensor | Sizes) -> tuple[int, ...]:
 
 
 def only_computes(function, args, kwargs) -> bool:
-    """Whether the call writes to nothing and draws no random numbers."""
+    """Whether the call neither writes to its inputs nor draws random numbers."""
     if kwargs.get("inplace") or kwargs.get("out") is not None:
         return False
     if function is with_rows:
@@ -144,13 +145,13 @@ def only_computes(function, args, kwargs) -> bool:
         return len(args) == 2 and type(args[1]) is torch.dtype
     if function is F.dropout:
         return (args[2] if len(args) > 2 else kwargs.get("training", True)) is False and len(args) < 4
-    # Functions of torch.nn.functional have their argument `inplace` somewhere behind the first.
+    # Functions of torch.nn.functional have an argument `inplace` after the first.
     return getattr(function, "__module__", None) != F.__name__ or not any(one is True for one in args)
 
 
 def result_of(function, args, kwargs) -> Tensor | None:
-    """A tensor on "meta" that is as the result; None where torch would raise, or the result is none that a
-    promise can be."""
+    """A tensor on "meta" like the result; None if torch would raise, or if a promise cannot be such a
+    result."""
 
     def on_meta(one):
         return torch.empty(one.shape, dtype=one.dtype, device="meta")
@@ -165,7 +166,7 @@ def result_of(function, args, kwargs) -> Tensor | None:
 
 
 def fulfil(promises: list[Promise], values):
-    """Makes ordinary tensors of the promises."""
+    """Turns the promises into ordinary tensors."""
     given: list[Tensor] = []
     for promise, value in zip(promises, values, strict=True):
         meta = promise.meta
@@ -178,7 +179,8 @@ def fulfil(promises: list[Promise], values):
             value = value.detach()  # another tensor of the same memory: a view refers to this one
         given.append(value)
     for promise, value in zip(promises, given, strict=True):
-        # As torch.utils.swap_tensors(), which asks for more than a promise can have and takes twice as long.
+        # Like torch.utils.swap_tensors(), which has requirements that a promise cannot meet and takes twice
+        # as long.
         if promise._use_count() > 1 or getweakrefs(promise):
             promise.value = value
             continue

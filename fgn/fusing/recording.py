@@ -2,17 +2,17 @@
 promise.
 
 While such a forward() runs, a mode of `__torch_function__` sees each function of torch that this thread
-calls. The result of a product is a `Promise`, a tensor that has a shape and no numbers yet, and so is what
-functions of the list below make of one. Anything else settles all promises first: they are one small graph,
-in which chains become parts (`fgn.fusing.graphs`), as in a traced one, and from then on they are ordinary
-tensors. The graph depends on nothing but the calls that were seen, so it cannot be stale; it is kept, and the
-next calls that are alike find it by following `State.next` from one to the other.
+calls. The result of a product is a `Promise`, a tensor with a shape but no numbers yet, and so is the result
+of a listed function of a promise. Anything else first settles all promises: they are one small graph, in
+which chains become parts (`fgn.fusing.graphs`), as in a traced one, and then they become ordinary tensors.
+The graph depends only on the recorded calls, so it cannot be stale. It is kept, and later calls of the same
+sequence find it by following `State.next`.
 
-A value that nobody holds any more when the promises are settled is not written: whether the sum before a norm
-is read again is so known without looking ahead.
+A value without references when the promises are settled is not written. So it is known whether the sum before
+a norm is read again, without looking ahead.
 
-Promises cost the host more than torch's operators do, so calls too small to pay are left to torch. They are
-made only where no gradient is wanted.
+Promises cost the host more than torch's operators, so calls too small to pay are left to torch. They are made
+only if no gradient is wanted.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.precision import resolve
 
-# Graphs of one model: one whose constants change at every call would otherwise make one for each.
+# The most graphs of one model: with constants that change, every call would make one.
 MOST_STATES = 4096
 MOST_SHAPES = 256
 
@@ -65,9 +65,9 @@ _stream_of = getattr(torch._C, "_cuda_getCurrentRawStream", None)  # where torch
 
 
 class Run(NamedTuple):
-    """A graph with its chains. run: a function of its inputs, which returns the values that somebody holds.
-    products: (number of the input that is its weight, name, steps or None, what stopped it). alone: such
-    numbers of products that are torch's."""
+    """A graph with its chains. run: a function of its inputs, which returns the values that are still
+    referenced. products: (input number of the weight, name, steps or None, what stopped it). alone: input
+    numbers of the weights whose products are torch's."""
 
     run: Callable
     products: list[tuple[int, str, str | None, str]]
@@ -75,9 +75,9 @@ class Run(NamedTuple):
 
 
 class State:
-    """The calls that were seen up to one of them. call: its (op, target), arguments and names of arguments by
-    their descriptions. next: the states behind it. shapes: of the result, by those of its arguments. runs:
-    by which of the values are held."""
+    """The calls up to one of them. call: its (op, target), and descriptions of its arguments and named
+    arguments. next: the following states. shapes: of the result, by the arguments' shapes. runs: by the set
+    of referenced values."""
 
     __slots__ = ("before", "call", "next", "place", "runs", "shapes")
 
@@ -91,7 +91,7 @@ class State:
 class Programs:
     """The graphs of one model, and what is known of its promises.
 
-    alone: weights, by their ids, of products behind which nothing was found, which are not promised again.
+    alone: weights, by their ids, of products without a following operator, which are not promised again.
     too_small: shapes of arguments for which no product paid. reason: why no more promises are made, or None.
     """
 
@@ -102,13 +102,13 @@ class Programs:
         self.reason: str | None = None
 
     def leave(self, module: nn.Module, reason: str):
-        """Makes no more promises, and says so once."""
+        """Stops making promises, with one warning."""
         if self.reason is None:
             self.reason = reason
             warnings.warn(f"fgn: {type(module).__name__} is left to torch: {reason}", stacklevel=2)
 
     def behind(self, state: State, call) -> State | None:
-        """The state after one more call; None where there are too many."""
+        """The state after one more call; None if there are too many."""
         found = state.next.get(call)
         if found is None:
             if self.count >= MOST_STATES:
@@ -118,7 +118,7 @@ class Programs:
         return found
 
     def run(self, state: State, held: tuple[int, ...], owner, options) -> Run:
-        """The graph that ends with the state, and returns the values of the numbers in `held`."""
+        """The graph that ends with the state, and returns the values numbered in `held`."""
         found = state.runs.get(held)
         if found is None:
             found = state.runs[held] = _made(state, held, owner, options)
@@ -196,7 +196,7 @@ def noting() -> Iterator[list[Noted]]:
 
 
 def _held(pending: list) -> list[int]:
-    """How many references there are to each."""
+    """The number of references to each."""
     return [sys.getrefcount(one) for one in pending]
 
 
@@ -239,8 +239,8 @@ class Recording(TorchFunctionMode):
         return function(*args, **kwargs)
 
     def _promised(self, function, args, kwargs):
-        """A promise of the result. NotImplemented where the call may run now and the promises stay; None
-        where they have to be settled first."""
+        """A promise of the result. NotImplemented if the call may run now and the promises stay; None if they
+        have to be settled first."""
         target = LISTED.get(function)
         if target is None and function not in VIEWS:
             return None
@@ -278,7 +278,7 @@ class Recording(TorchFunctionMode):
         return None if result is None else NotImplemented
 
     def _may_begin(self, x, weight=None) -> bool:
-        """Whether promises may begin with a product or a convolution of x, or a GroupNorm of it."""
+        """Whether promises may begin with a product, a convolution or a GroupNorm of x."""
         if type(x) is not Tensor or torch.is_grad_enabled() or not repeated.is_ordinary():
             return False
         if weight is None:
@@ -296,14 +296,14 @@ class Recording(TorchFunctionMode):
         return True
 
     def _is_as_at_the_beginning(self) -> bool:
-        """Whether a function means what it did at the first promise."""
+        """Whether a function is the same as at the first promise."""
         return not torch.is_grad_enabled() and repeated.is_ordinary() and not self._is_on_another_stream()
 
     def _is_on_another_stream(self) -> bool:
         return self.stream is not None and _stream_of(self.index) != self.stream
 
     def _described(self, one) -> tuple | None:
-        """What an argument is in a graph: (kind, value or number, facts …), or None."""
+        """An argument's description in a graph: (kind, value or number, facts …), or None."""
         kind = type(one)
         if kind is Promise:
             is_own = one.recording is self and one.value is None
@@ -330,7 +330,7 @@ class Recording(TorchFunctionMode):
         return None
 
     def _next(self, function, target, args, kwargs, described, by_name) -> tuple[State, Tensor] | None:
-        """The state behind the call, and a tensor without memory that is as the result is."""
+        """The state after the call, and a tensor without memory like the result."""
         given = (*args, *kwargs.values())
         shapes = tuple([shape_of(one) for one in given if isinstance(one, (Tensor, Sizes))])
         matrices = [shape for shape in shapes if len(shape) > 1]
@@ -345,7 +345,7 @@ class Recording(TorchFunctionMode):
         return None if meta is None else (state, meta)
 
     def settle(self):
-        """Computes what is promised and held by somebody."""
+        """Computes the promises that are still referenced."""
         with self.lock:
             pending, inputs, state = self.pending, self.inputs, self.state
             if not pending:
@@ -368,7 +368,7 @@ class Recording(TorchFunctionMode):
                 stack.enter_context(torch._C.DisableTorchFunction())
                 values = made.run(*inputs)
             if moved:
-                # Whoever reads a value on another stream has waited for the work before the promise.
+                # A reader on another stream has waited only for the work before the promise.
                 stream.synchronize()
                 self.programs.leave(fused.module, "it changes the CUDA stream within forward()")
             fulfil([pending[number] for number in held], values)
@@ -380,25 +380,25 @@ class Recording(TorchFunctionMode):
 
 
 def is_recording() -> bool:
-    """Whether a model that is being called here makes promises."""
+    """Whether a model being called in this thread makes promises."""
     return torch._C._is_torch_function_mode_enabled() and type(_get_current_function_mode()) is Recording
 
 
-# Operations from which a product's promise gains more on the GPU than it costs the host, by whether the
-# product is one of float32's accuracy (lab/README.md: blocks of transformers on an H100).
+# From this many operations on, a product's promise gains more on the GPU than it costs the host; by whether
+# the product has float32's accuracy (lab/README.md: blocks of transformers on an H100).
 FEWEST_OPERATIONS = {True: 2.0**32, False: 2.0**36}
 
 
 def pays(x: Tensor, weight: Tensor, options) -> bool:
     """Whether promises of a product of x, or of a convolution, may gain what they cost the host. On a CPU,
-    where the simulator computes, its time is nobody's measure."""
+    where the simulator computes, time does not matter."""
     is_ieee = x.dtype is torch.float32 and resolve(options.precision, torch.float32) == "ieee"
     outputs = max(weight.shape) if weight.dim() == 2 else weight.numel() / max(1, weight.shape[1])
     return not x.is_cuda or 2.0 * x.numel() * outputs >= FEWEST_OPERATIONS[is_ieee]
 
 
-# Elements of feature maps from which a GroupNorm alone begins promises on a GPU: its launch and that of an
-# activation take as long there as the promises take the host.
+# From this many elements of feature maps on, a GroupNorm alone begins promises on a GPU: there its launch and
+# an activation's take as long as the promises take the host.
 FEWEST_OF_NORM = 2**26
 
 
@@ -407,12 +407,12 @@ def norm_pays(x: Tensor) -> bool:
 
 
 def _leaves_values(index) -> bool:
-    """Whether an index takes all values, in their order. An array is asked for its type alone: it compares
-    itself value by value."""
+    """Whether an index takes all values in order. For an array only the type is checked, because it compares
+    value by value."""
     return index is None or index is ... or (type(index) is slice and index == slice(None))
 
 
 def _is_dense(one: Tensor) -> bool:
-    """Whether a tensor is laid out as `promises.result_of()` takes its results to be, or with its channels
-    last, which changes no values."""
+    """Whether a tensor has the layout that `promises.result_of()` assumes, or channels_last, which changes no
+    values."""
     return one.is_contiguous() or (one.dim() > 2 and one.movedim(1, -1).is_contiguous())

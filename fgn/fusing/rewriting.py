@@ -1,5 +1,5 @@
-"""Writes a graph of promises in the words that chains are found in: an RMSNorm that a model computes by
-formulas is one call, and what a view does to rows alone it does before their product."""
+"""Rewrites a graph of promises so that chains are found in it: an RMSNorm by formulas becomes one call, and a
+view of rows moves before their product."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor, fx
 from fgn.fusing.meanings import BINARY, FUNCTIONS, METHODS, POWER
 from fgn.fusing.products import ADDED_PRODUCTS, DTYPE, arguments_of, one_size, only_user
 
-# Among what a node has: how many dimensions an input has, and whether all matrices that a node reads are of
+# Attributes of a node: the number of an input's dimensions, and whether all matrices that the node reads have
 # one shape.
 DIMENSIONS, ALIKE = "fgn: dimensions", "fgn: of one shape"
 CASTS = ("to", "float", "type_as")
@@ -26,7 +26,7 @@ def rms_norm(v: Tensor, weight: Tensor | None, eps: float) -> Tensor:
 
 
 def with_rows(v: Tensor, sizes: tuple[int, ...]) -> Tensor:
-    """v's rows, that is, its last dimension, arranged in the dimensions before the last of `sizes`."""
+    """v's rows (along its last dimension), arranged in the dimensions before the last of `sizes`."""
     return v.reshape(*sizes[:-1], v.shape[-1])
 
 
@@ -45,7 +45,7 @@ def rewrite(graph: fx.Graph):
 
 
 def _without_cast(node) -> fx.Node:
-    """What the node is a cast of, which has the same values or more exact ones."""
+    """The input of a cast, which has the same values or more exact ones."""
     while isinstance(node, fx.Node) and node.op == "call_method" and node.target in CASTS:
         node = node.args[0]
     return node
@@ -56,7 +56,7 @@ def _is(node, what: str) -> bool:
 
 
 def _square_of(node) -> fx.Node | None:
-    """v, where the node is v² by any name."""
+    """v if the node is v² in any notation."""
     if not isinstance(node, fx.Node) or not node.args:
         return None
     if node.target in POWER and arguments_of(node, ("input", "exponent")).get("exponent") == 2:
@@ -109,7 +109,7 @@ def _rewrite_rms_norm(root: fx.Node):
 
 
 def _erase_unread(node: fx.Node):
-    """Erases the node and what is read by nothing else."""
+    """Erases the node and its inputs without other readers."""
     if node.users or node.op in ("placeholder", "output"):
         return
     inputs = node.all_input_nodes
@@ -123,7 +123,7 @@ def _erase_unread(node: fx.Node):
 
 
 def _lift(view: fx.Node):
-    """Moves the view of rows in front of what it is a view of, up to the product's x."""
+    """Moves the view of rows backwards through the operators, up to the product's x."""
     node, sizes = view.args
     places = _places_of_rows(node) if only_user(node) is view else None
     if places is None:
@@ -150,7 +150,7 @@ def _lift(view: fx.Node):
 
 
 def _places_of_rows(node: fx.Node) -> list[int] | None:
-    """Which of the node's arguments have the rows of its result; None where it does more than to rows."""
+    """The node's arguments that have the rows of its result; None if it does not work row by row."""
     if node.target in ADDED_PRODUCTS:
         is_whole = len(node.args) == 3 and not node.kwargs and _is_vector(node.args[0])
         return [1] if is_whole else None

@@ -1,6 +1,6 @@
 """Functions of rows in a graph: softmax, RMSNorm, sums and other reductions over the features, pooling, with
-the operators behind them. `read_rows()` finds one behind a chain; the part that runs it is in
-`fgn.fusing.rows_part`."""
+the operators after them. `read_rows()` finds one after a chain; `fgn.fusing.rows_part` has the part that runs
+it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _REDUCING = {
     **dict.fromkeys((torch.amin, "amin"), "min"),
     **dict.fromkeys((torch.logsumexp, torch.special.logsumexp, "logsumexp"), "logsumexp"),
 }
-# With the name of the argument that says which norm it is.
+# With the name of the argument that selects the norm.
 _LENGTHS = {
     **dict.fromkeys((torch.norm, "norm"), "p"),
     **dict.fromkeys((torch.linalg.norm, torch.linalg.vector_norm), "ord"),
@@ -45,19 +45,19 @@ _NORM_FUNCTIONS = {
     **dict.fromkeys((F.rms_norm, torch.rms_norm, rms_norm), "rms_norm"),
 }
 _POOLS = {nn.MaxPool1d: "max", nn.AvgPool1d: "mean"}
-# Of rows as maps of one channel, (batch, 1, features) or (batch, 1, 1, features).
+# For rows as maps of one channel, (batch, 1, features) or (batch, 1, 1, features).
 _OF_MAPS = {**dict.fromkeys(_POOLS, 1), nn.InstanceNorm1d: 1, nn.InstanceNorm2d: 2}
 _STACKED = (F.softmax, F.log_softmax)  # whose third argument is none of the user's
-# What a graph without modules may call.
+# Functions that a graph without modules may call.
 FUNCTIONS_OF_ROWS = (*_REDUCING, *_LENGTHS, *_OF_EACH_VALUE, *_NORM_FUNCTIONS)
-# The window of a norm that is over all features, how many they are.
+# The window of a norm over all features, however many.
 ALL = -1
-# Those that give one value back unchanged.
+# Functions that return a single value unchanged.
 _OF_ONE_VALUE = ("sum", "mean", "max", "min", "logsumexp")
 
 
 class Settings(NamedTuple):
-    """A function as it is at a call. dim: over which it is, or None for the last one. window: of pooling."""
+    """A function at a call. dim: its dimension, or None for the last one. window: of pooling."""
 
     function: str
     dim: int | None = None
@@ -66,12 +66,11 @@ class Settings(NamedTuple):
 
 
 class RowsFound(NamedTuple):
-    """A function of rows in a graph, and what is behind it.
+    """A function of rows in a graph, and the steps after it.
 
-    nodes: in their order. inputs: what they read, the value that the function is of first. settings: the
-    function; module: where it is one, whose settings they are at the call. keeps: whether the dimension of
-    the features is still there where there is one value. after: the steps. ends: what stopped it. half: of
-    "values", as in `fgn.rows.Rows`.
+    nodes: in order. inputs: what they read, the function's input first. settings: the function's; module: if
+    it is one, its settings at the call are used. keeps: whether a single value keeps the features' dimension.
+    after: the steps. ends: what stopped it. half: for "values", as in `fgn.rows.Rows`.
     """
 
     nodes: list[fx.Node]
@@ -90,17 +89,17 @@ class RowsFound(NamedTuple):
 
     @property
     def reads_again(self) -> bool:
-        """Whether the steps read again what the product has made, so that no operator may come between."""
+        """Whether the steps read the product's result again, so that no operator may come between."""
         return self.half is not None or any(step.operand == VALUE_AGAIN for step in self.after)
 
     @property
     def gives_one_value(self) -> bool:
-        """Whether each row has one value behind it, which has the dimension of the features."""
+        """Whether it leaves each row one value in the features' dimension."""
         return self.keeps and self.module is None and ROW_FUNCTIONS[self.settings.function].reduces
 
 
 def settings_of(found: RowsFound) -> Settings:
-    """The function with its module's settings as they are now. NotAChain where they are none of a row."""
+    """The function with its module's present settings. NotAChain if these are not for a row."""
     module, settings = found.module, found.settings
     if module is None:
         return settings
@@ -128,7 +127,7 @@ def settings_of(found: RowsFound) -> Settings:
 
 
 class _Behind(Match):
-    """The steps behind a function of rows, which are read as those behind a norm."""
+    """The steps after a function of rows, which are read like those after a norm."""
 
     def __init__(self, last: fx.Node, first_input: fx.Node, modules):
         super().__init__(Product([last], first_input, None), modules)
@@ -136,13 +135,13 @@ class _Behind(Match):
 
     def _with_operand(self, what: str, operand) -> list[Step] | None:
         steps = super()._with_operand(what, operand)
-        # Whether a tensor is whole is known where one that was added is.
+        # An added tensor tells whether it is whole.
         is_whole = not self.ones and what == "multiply" and operand in self.inputs[1:]
         return [Step(what, operand=self.input(operand))] if steps is None and is_whole else steps
 
 
 def _given(node: fx.Node, names: tuple[str, ...]) -> dict:
-    """The node's arguments by name, but for those that are None."""
+    """The node's arguments by name, except those that are None."""
     return {name: value for name, value in arguments_of(node, names).items() if value is not None}
 
 
@@ -194,7 +193,7 @@ class _Reader:
         return self._of_function(user)
 
     def _read_norm_beside_others(self) -> Settings | None:
-        """The norm of a value that others read behind it, as the next block of a transformer does."""
+        """The norm of a value that others read later, as the next block of a transformer does."""
         users, order = list(self.value.users), {node: n for n, node in enumerate(self.value.graph.nodes)}
         norms = [user for user in users if self._is_norm(user)]
         if len(norms) != 1 or any(order[user] < order[norms[0]] for user in users):
@@ -279,9 +278,9 @@ class _Reader:
 def read_rows(
     last: fx.Node, modules: dict[str, nn.Module], before: list[fx.Node], has_one_value: bool
 ) -> RowsFound | None:
-    """The function of rows that reads the value of `last`, which nobody else does, and the steps behind it;
-    None where there is none. before: the nodes that will run together with it. has_one_value: whether a row
-    has one value already, so that a reduction of it is that value."""
+    """The function of rows that is the only reader of `last`, and the steps after it; None if there is none.
+    before: the nodes that will run together with it. has_one_value: whether a row has one value already, so
+    that a reduction returns it."""
     reader = _Reader(last, modules)
     settings = reader.read()
     if settings is None:

@@ -1,9 +1,9 @@
-"""A function of rows behind a chain, as a part of a model: one launch for softmax, a sum or RMSNorm and the
+"""A function of rows after a chain, as a part of a model: one launch for softmax, a sum or RMSNorm and the
 operators around it (`fgn.rows`).
 
-Where cuBLAS multiplies, the operators between the product and the function belong to that launch too. A
-product of fgn's own applies them to its sums. Where a gradient is wanted, and where somebody traces or
-transforms the call, torch runs all that is behind the chain.
+If cuBLAS multiplies, that launch also applies the operators between the product and the function. A product
+of fgn applies them to its sums. If a gradient is wanted, or the call is traced or transformed, torch runs
+everything after the chain.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from fgn.training_calls import multiplies_by_torch
 
 
 class RowsPart(Part):
-    """Runs `inner`, which is a chain, a product or another function of rows, and what is behind it. Called
-    with the inputs of `inner`, and then the others that this part reads."""
+    """Runs `inner`, which is a chain, a product or another function of rows, and what follows it. It is
+    called with the inputs of `inner`, and then the others that this part reads."""
 
     def __init__(self, inner, found: RowsFound, count: int, owner: nn.Module, has_one_value: bool):
         super().__init__(found.after)
@@ -52,7 +52,7 @@ class RowsPart(Part):
         return self.inner.chains
 
     def __call__(self, *inputs):
-        """The result; where others read the value that the function is of, that one too."""
+        """The result; also the function's input, if others read it."""
         own, others = inputs[: self.count], inputs[self.count :]
         if not repeated.is_ordinary() or self.needs_gradients(inputs):
             return self._by_torch(self.inner(*own), others)
@@ -60,7 +60,7 @@ class RowsPart(Part):
         return self._behind_value(self.inner(*own), others) if y is None else y
 
     def _behind_value(self, u, others):
-        """The result of the value u, and u where others read it too."""
+        """The result for the value u, and u if others read it too."""
         if type(u) is not Tensor or u.dtype not in C_TYPES or not u.numel() or u.layout != torch.strided:
             return self._by_torch(u, others)
         last = self._last_like(u, "value")
@@ -82,7 +82,7 @@ class RowsPart(Part):
         return (y, u) if self.found.keeps_sum else y
 
     def _shaped(self, y: Tensor, sizes) -> Tensor:
-        """The result with the dimensions of the value that the function is of, whose sizes these are."""
+        """The result with the dimensions of the function's input, which has these sizes."""
         if len(sizes) != 2:
             y = y.view(*sizes[:-1], y.shape[1])
         return y if self.found.keeps else y.squeeze(-1)
@@ -95,8 +95,8 @@ class RowsPart(Part):
         return [*self.leaves, *self.inner.every_leaf()]
 
     def _behind_cublas(self, own, others):
-        """The result where cuBLAS multiplies, with the operators between its product and the function in the
-        function's launch. None where it does not, or where the function is none of rows."""
+        """The result if cuBLAS multiplies, with the operators between product and function in the function's
+        launch. None if it does not, or if the function is not one of rows."""
         inner, x = self.inner, own[0]
         if not self.may_follow_cublas or type(x) is not Tensor or x.is_nested:
             return None
@@ -134,8 +134,8 @@ class RowsPart(Part):
         return self._shaped(y, sizes)
 
     def _behind_cublas_again(self, own, others):
-        """The same for a call that is like one before it, of which only what may have changed is looked at:
-        modules, settings and tensors. None for any other, and then nothing was multiplied."""
+        """The same for a call that is like an earlier one: it checks only what may have changed, the modules,
+        settings and tensors. None for any other call, and then nothing was multiplied."""
         inner, x = self.inner, own[0]
         last = self._last_like(x, "x")
         if last is None or last.settings != inner.settings():
@@ -160,8 +160,8 @@ class RowsPart(Part):
         return y if self.found.keeps else y.squeeze(-1)
 
     def _last_like(self, given: Tensor, what: str) -> Last | None:
-        """The call before this one that was given such an x, or such a value, if the function and what is
-        behind it are what they were."""
+        """The earlier call with such an x, or such a value, if the function and what follows it have not
+        changed."""
         last, behind = self.lasts.get(_kind(given, what), (None, None))
         if last is None:
             return None
@@ -171,8 +171,8 @@ class RowsPart(Part):
             return None
 
     def _others_as_rows(self, last: Last, others):
-        """The operands behind the function, as its launch reads them; None where one is no tensor that it
-        could read, or would have to be copied."""
+        """The operands after the function, as its launch reads them; None if it cannot read one, or would
+        have to copy one."""
         if not self.operands:
             return ()
         behind = [others[number - 1] for number in self.operands]
@@ -189,8 +189,8 @@ class RowsPart(Part):
         return tuple(behind)
 
     def _keep(self, kind: tuple, rows: Rows, v: Tensor, last: Last, operands, others):
-        """Keeps the call that was made of v, if its operands were used as they are. operands: those before
-        the function."""
+        """Keeps the call for v, if its operands were used without copies. operands: those before the
+        function."""
         behind = self._others_as_rows(last, others)
         if behind is None:
             return
@@ -201,9 +201,10 @@ class RowsPart(Part):
     def _planned(
         self, like: Tensor, features: int, outer: tuple[int, ...], chain: Chain | None, operands, others
     ) -> tuple[Rows | None, dict[str, Tensor]] | None:
-        """The function of rows of so many features, after the chain's operators if there is one, and what it
-        reads; None where it is none of rows. A function of None is the value itself. like: a matrix with as
-        many rows. outer: the dimensions of the model's tensor before the last, which are these rows."""
+        """The function of rows with this many features, after the operators of a chain if there is one, and
+        its operands; None if it is not one of rows. The function None is the value itself. like: a matrix
+        with as many rows. outer: the dimensions before the last of the model's tensor, whose product is the
+        number of rows."""
         if self.found.of_matrix and len(outer) != 1:
             return None
         try:
@@ -223,11 +224,11 @@ class RowsPart(Part):
             return None
 
     def _results(self, features: int) -> int:
-        """How many values of each row are computed, where the function gives one for each."""
+        """The number of values computed in each row, if the function gives one for each."""
         return features if self.found.half is None else features // 2
 
     def _read_behind(self, settings: Settings, features: int, like: Tensor, outer, others, read: dict):
-        """The roles of the operands behind the function, which are put among those that are read."""
+        """The roles of the operands after the function, which are added to those that are read."""
         results, roles = features, []
         if ROW_FUNCTIONS[settings.function].reduces:
             results //= settings.window or results
@@ -244,7 +245,7 @@ class RowsPart(Part):
         return tuple(roles)
 
     def _settings_of_modules(self) -> Settings:
-        """The function as its module has it now. NotAChain where that is no longer what it was."""
+        """The present function. NotAChain if it is no longer what it was."""
         if self.leaves and has_global_hooks():
             raise NotAChain("there are hooks of all modules")
         for module, cls, only_in_eval in self.leaves:
@@ -267,7 +268,7 @@ class RowsPart(Part):
                 raise NotAChain("the norm is not over the features")
             if settings.function == "layer_norm" and not holds_layer_norm(features):
                 raise NotAChain("registers do not hold a row")
-            # torch computes 16-bit values in float32, and so takes float32's.
+            # torch computes 16-bit values in float32, so it uses float32's eps.
             eps = torch.finfo(torch.float32).eps if settings.eps is None else settings.eps
             settings = settings._replace(window=None, eps=eps)
         elif window is not None and not (type(window) is int and 1 <= window <= features):
@@ -303,7 +304,7 @@ def _kind(given: Tensor, what: str) -> tuple:
 
 
 def _renamed(step: Pointwise) -> Pointwise:
-    """The step with names of operands that those of a chain before it do not have."""
+    """The step with operand names that do not clash with those of the chain before it."""
     if step.operand in (None, AGAIN):
         return step
     field = "channel" if step.channel else "tensor"

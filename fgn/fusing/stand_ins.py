@@ -1,9 +1,9 @@
 """Runs a forward() with stand-ins for its modules and its tensors, and records the graph of what it does.
 
 torch.fx's own `trace()` replaces `nn.Module.__call__`, `nn.Module.__getattr__` and functions of `math` for
-the whole process while it runs, so the models of other threads run into it. Here forward() gets a stand-in
-for its module instead: an object of a subclass, with the same attributes, in which calls of modules and reads
-of parameters are recorded. Nothing that another thread can see is changed.
+the whole process while it runs, which disturbs models in other threads. Here forward() gets a stand-in for
+its module instead: an object of a subclass, with the same attributes, which records calls of modules and
+reads of parameters. Other threads see no change.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fgn.fusing.meanings import IN_PLACE
 
 
 class Untraceable(Exception):
-    """Raised with the reason why a forward() is left as it is."""
+    """Raised with the reason why a forward() stays unchanged."""
 
     where = ""
 
@@ -34,19 +34,18 @@ class Untraceable(Exception):
         return super().__str__() + self.where
 
 
-# Among what a node of a graph has: the line of the source that made it.
+# An attribute of a node: the source line that made it.
 PLACE = "fgn: line of the source"
 
 
 def place(file: str, line: int) -> str:
-    """A line as a reader finds it: the file's name, the number, and what it says, where that can be read."""
+    """A line for a reader: the file's name, the number, and its text, if that can be read."""
     text = linecache.getline(file, line).strip() if line else ""
     return f"{Path(file).name}:{line}: {text}".removesuffix(": ")
 
 
 def place_of_caller(within: types.CodeType | None = None) -> str | None:
-    """The line that calls this, of the source that is neither torch's nor fgn's. within: a function that
-    called it."""
+    """The calling line in source that is neither torch's nor fgn's. within: a function that called it."""
     frame = sys._getframe(1)
     while frame is not None and frame.f_code is not within:
         name = frame.f_globals.get("__name__", "")
@@ -57,8 +56,8 @@ def place_of_caller(within: types.CodeType | None = None) -> str | None:
 
 
 class _NothingRuns(TorchFunctionMode):
-    """Refuses operators that torch would run while the graph is made: their result would be a constant from
-    then on."""
+    """Refuses operators that torch would run while the graph is made: their result would become a
+    constant."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         if any(issubclass(kind, fx.Proxy) for kind in types):
@@ -67,8 +66,8 @@ class _NothingRuns(TorchFunctionMode):
 
 
 class _Proxy(fx.Proxy):
-    """A value of the graph that refuses `v += w`. torch.fx would take that for `v = v + w`, but other names
-    may share v's memory."""
+    """A value of the graph that refuses `v += w`. torch.fx would treat it as `v = v + w`, but other names may
+    share v's memory."""
 
 
 for _operator in IN_PLACE:
@@ -80,8 +79,8 @@ for _operator in IN_PLACE:
 
 
 class _Input(_Proxy):
-    """An argument of forward(), of which a graph that asks for the number of its dimensions is the one for
-    (batch, features)."""
+    """An argument of forward(). If forward() asks for its number of dimensions, the graph is only for (batch,
+    features)."""
 
     def dim(self) -> int:
         self.tracer.matrices.add(self.node.name)
@@ -91,7 +90,7 @@ class _Input(_Proxy):
     ndim = property(dim)
 
 
-# What an object of such a class has among its attributes: the tracer, and the module that it stands for.
+# Attributes of an object of such a class: the tracer, and the module that it stands for.
 _TRACER, _MODULE = "_tracer_of_stand_in", "_module_of_stand_in"
 
 
@@ -111,7 +110,7 @@ def _getattr(self, name):
 
 
 class _Forward:
-    """forward() of the class that the module had before it was fused."""
+    """forward() of the module's original class."""
 
     def __get__(self, stand_in, cls):
         forward = cls.__mro__[1].forward
@@ -122,8 +121,8 @@ _STAND_IN = {"__init__": _init, "__call__": _call, "__getattr__": _getattr, "for
 
 
 class Tracer(fx.Tracer):
-    """is_leaf: whether a module is called in the graph; the forward() of others becomes a part of it.
-    matrices: once the graph is made, the names of the arguments that have to have two dimensions."""
+    """is_leaf: whether a module is called in the graph; the forward() of others becomes part of the graph.
+    matrices: after the graph is made, the names of the arguments that must have two dimensions."""
 
     proxy_buffer_attributes = True
 

@@ -1,10 +1,9 @@
 """The graph of a module's forward(), and what the graph depends on.
 
-torch.fx runs forward() once with stand-ins for tensors and records what forward() does to them. Everything
-else is decided in that one run: which branch, which constants, which modules. So these decisions may depend
-only on what can be compared at every call: forward() may read plain attributes, flags of training and lists
-of modules, which `Plan` compares, and may do nothing but compute. The bytecode of forward() shows, before it
-is traced, what it reads and does.
+torch.fx runs forward() once with stand-ins for tensors and records what it does to them. That run decides
+everything else: branches, constants, modules. So these decisions may depend only on what can be compared at
+every call: forward() may read plain attributes, training flags and lists of modules, which `Plan` compares,
+and may only compute. Before tracing, the bytecode of forward() shows what it reads and does.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from fgn.fusing.classes import is_torchs, plain_class
 from fgn.fusing.meanings import FORWARDS, functions_named, has_global_hooks, has_hooks
 from fgn.fusing.stand_ins import Tracer, Untraceable
 
-# Instructions of the bytecode that do more than compute, and what they do.
+# Bytecode instructions that do more than compute, and their effects.
 _EFFECTS = {
     "STORE_ATTR": "sets an attribute",
     "DELETE_ATTR": "deletes an attribute",
@@ -46,7 +45,7 @@ _BUILTINS = {
     *("range", "len", "enumerate", "zip", "reversed", "int", "float", "tuple", "list", "abs", "bool"),
     *("any", "all", "min", "max", "sum", "sorted", "map", "super"),
 }
-# Names by which a function asks about something besides its arguments and its module.
+# Names by which a function depends on more than its arguments and its module.
 _AMBIENT = {
     *("is_grad_enabled", "is_autocast_enabled", "is_compiling", "is_tracing", "item"),
     *(
@@ -62,7 +61,7 @@ _AMBIENT = {
     *("register_buffer", "register_parameter", "add_module", "seed", "append", "pop", "insert", "extend"),
     *("update", "requires_grad", "is_leaf", "grad_fn", "_version", "data_ptr"),
 }
-# The same, by the beginnings of names. torch.is_tensor() says False of torch.fx's stand-ins.
+# The same, by the beginnings of names. torch.is_tensor() is False for torch.fx's stand-ins.
 _AMBIENT_STARTS = (
     *("is_autocast", "get_autocast", "get_default", "is_deterministic", "are_deterministic", "is_tensor"),
     *("is_inference", "is_initialized", "is_anomaly", "get_rank", "get_world_size", "get_float32"),
@@ -80,15 +79,15 @@ def _is_plain(value) -> bool:
 
 
 def _is_function_of_torch(value) -> bool:
-    """Whether the value is a function of torch, such as torch.relu, as an attribute of a module may be."""
+    """Whether the value is a function of torch, such as torch.relu, which may be an attribute of a module."""
     name = getattr(value, "__name__", None)
     return callable(value) and any(value is getattr(home, str(name), None) for home in (torch, F))
 
 
 class Reads:
-    """What a forward() reads: `names` of attributes; `plain`, (dict, name, value) of values that can be
-    compared; `same`, (dict, name, object) of the others; `functions` in Python, with the code and the
-    defaults that they have; `modules` of Python, of which `names` may be attributes."""
+    """What a forward() reads: `names` of attributes; `plain`, (dict, name, value) for comparable values;
+    `same`, (dict, name, object) for the others; Python `functions` with their code and defaults; Python
+    `modules`, which may have `names` as attributes."""
 
     def __init__(self):
         self.names: set[str] = set()
@@ -100,7 +99,7 @@ class Reads:
         self._seen: set = set()
 
     def function(self, function, owner: type | None = None):
-        """Adds what the function reads. Untraceable where it does more than compute."""
+        """Adds what the function reads. Raises Untraceable if it does more than compute."""
         code = function.__code__
         defaults, by_name = function.__defaults__, function.__kwdefaults__
         self.functions.append((function, code, defaults, by_name and by_name.copy()))
@@ -165,8 +164,8 @@ class Reads:
                 raise Untraceable(f"{function.__qualname__} uses {name}, a {type(value).__name__}")
 
     def of_modules(self):
-        """Adds what `names` are in the modules of Python, such as math.pi and torch.special.erf, and among
-        the functions' own attributes."""
+        """Adds the values of `names` in Python's modules, such as math.pi and torch.special.erf, and among
+        the functions' attributes."""
         left = list(self.modules.values())
         while left:
             home = vars(left.pop())
@@ -186,9 +185,9 @@ class Reads:
                 self.plain.append((vars(function), name, value))
 
     def attribute(self, owner: nn.Module, name: str, is_own: bool):
-        """Adds the attribute of the module or of a module inside it, where it has one of that name.
+        """Adds the attribute of the module or of an inner module, if it has one of that name.
 
-        Untraceable where it is a value that cannot be compared at the next call.
+        Raises Untraceable for a value that cannot be compared at the next call.
         """
         if not is_own:
             self._method(_class_with(owner, name), name)
@@ -210,7 +209,7 @@ class Reads:
                 self.function(value)
         else:
             raise Untraceable(f"forward reads {type(owner).__name__}.{name}, a {type(value).__name__}")
-        # What Python would find instead, if it were there.
+        # What Python would find instead, if it existed.
         self.same += [(where, name, ABSENT) for where in before]
 
     def _method(self, owner: type | None, name: str):
@@ -222,7 +221,7 @@ class Reads:
             raise Untraceable(f"{owner.__name__}.{name} is a {type(found).__name__}")
 
     def _methods_of_parents(self, owner: type, name: str):
-        """Adds what super() may find under the name: it is asked for at every class of the module."""
+        """Adds what super() may find under the name: every class of the module is searched."""
         for cls in owner.__mro__[: owner.__mro__.index(nn.Module)]:
             found = vars(cls).get(name, ABSENT)
             self.same.append((vars(cls), name, found))
@@ -233,15 +232,15 @@ class Reads:
 
 
 def reads_of(module: nn.Module, forward) -> Reads:
-    """What the module's forward() reads. Untraceable where it does more than compute."""
+    """What the module's forward() reads. Raises Untraceable if it does more than compute."""
     reads = Reads()
     if plain_class(module) is nn.Sequential and forward is FORWARDS[nn.Sequential]:
         return reads
     if not isinstance(forward, types.FunctionType):
         raise Untraceable(f"{type(module).__name__}.forward is no Python function")
     reads.function(forward, plain_class(module))
-    # forward() may read the attribute of any module inside: a name is looked up in all of them. The methods
-    # that it finds read names too.
+    # forward() may read attributes of any inner module: a name is looked up in all of them. Methods found
+    # there read names too.
     inside, looked_up = list(module.modules()), set()
     while names := sorted(reads.names - looked_up):
         looked_up.update(names)
@@ -256,13 +255,13 @@ def reads_of(module: nn.Module, forward) -> Reads:
 
 
 def _class_with(module: nn.Module, name: str) -> type:
-    """The class in which the name is looked up: forward() is the one that is fused."""
+    """The class in which the name is looked up; forward() is the fused one."""
     return plain_class(module) if name == "forward" else type(module)
 
 
 def _homes(module: nn.Module, name: str) -> list[dict]:
-    """Where Python looks for the module's attribute: the dicts of the module and of its classes that are not
-    torch's, up to the first that has the name; none where no such dict has it."""
+    """Where Python looks for the module's attribute: the dicts of the module and of its classes outside
+    torch, up to the first with the name; empty if none has it."""
     classes = _class_with(module, name).__mro__
     homes = [module.__dict__]
     homes += [cls.__dict__ for cls in classes if not is_torchs(cls.__module__)]
@@ -273,7 +272,7 @@ def _homes(module: nn.Module, name: str) -> list[dict]:
 
 
 class _Leaves:
-    """Which modules a graph calls, and what the forward() of each other one reads."""
+    """The modules that a graph calls, and what the forward() of the other modules reads."""
 
     def __init__(self):
         self.inlined: dict[nn.Module, Reads] = {}
@@ -297,10 +296,10 @@ _CONTAINERS = (nn.ModuleList, nn.ModuleDict, nn.Sequential, nn.ParameterList, nn
 
 
 class Plan:
-    """The graph of a module's forward(), and everything that must be unchanged for the graph to hold."""
+    """The graph of a module's forward(), and everything that must stay unchanged for it to be valid."""
 
     def __init__(self, module: nn.Module, forward):
-        """Untraceable where forward() depends on something that cannot be compared."""
+        """Raises Untraceable if forward() depends on something that cannot be compared."""
         names, defaults = _arguments(forward)
         self.count = len(names)
         reads = reads_of(module, forward)
@@ -312,11 +311,11 @@ class Plan:
             raise
         except Exception as error:
             raise Untraceable(f"torch.fx: {str(error).splitlines()[0] if str(error) else error!r}") from None
-        # Which of the arguments have to have two dimensions.
+        # The arguments that must have two dimensions.
         places = [node.name for node in self.graph.nodes if node.op == "placeholder"]
         self.matrices = [places.index(name) for name in tracer.matrices]
         inlined = {module: reads, **leaves.inlined}
-        # (a dict, a key, what is there or ABSENT): modules in their places, functions, plain values.
+        # (a dict, a key, its value or ABSENT): modules in their places, functions, plain values.
         self.same: list[tuple[dict, str, object]] = []
         self.equal: list[tuple[dict, str, object]] = []
         self.functions: list[tuple] = []
@@ -325,11 +324,11 @@ class Plan:
             self.same += [(owner.__dict__, "_modules", owner._modules), *read.same]
             self.equal += [(owner.__dict__, "training", owner.training), *read.plain]
             self.functions += read.functions
-        # The classes and their forward(), which somebody may replace.
+        # The classes and their forward(), which other code may replace.
         owners = set(inlined) if forward is plain_class(module).forward else set(leaves.inlined)
         self.forwards = [_as_it_is(cls) for cls in set(map(plain_class, owners))]
         self.counts = [(owner._modules, len(owner._modules)) for owner in inlined]
-        # The modules inside whose call is not in the graph, where no hook sees it.
+        # The inner modules whose call is not in the graph, so that no hook sees it.
         self.has_global_hooks = has_global_hooks()
         self.types: list[tuple[nn.Module, type]] = []
         self.hooked: list[nn.Module] = []
@@ -348,14 +347,14 @@ class Plan:
         )
 
     def _keep_calls(self, modules):
-        """Adds modules of which the graph has taken the call apart."""
+        """Adds modules whose call the graph has inlined."""
         for module in modules:
             self.types.append((module, type(module)))
             self.same.append((module.__dict__, "forward", ABSENT))
             self.hooked.append(module)
 
     def _add_paths(self, module: nn.Module):
-        """Adds every module on the path to what the graph calls or reads."""
+        """Adds every module on the path to a called module or a read attribute."""
         for node in self.graph.nodes:
             if node.op in ("call_module", "get_attr"):
                 owner = module
@@ -367,8 +366,8 @@ class Plan:
                     owner = child
 
     def _add_containers(self, module: nn.Module, names: set[str]):
-        """Adds the contents of the containers that forward() names: the graph has fixed how often forward()
-        loops over them."""
+        """Adds the contents of the containers that forward() names: the graph has unrolled loops over
+        them."""
         for owner in module.modules():
             for name, child in owner._modules.items():
                 if isinstance(child, _CONTAINERS) and (name in names or isinstance(owner, _CONTAINERS)):
@@ -377,7 +376,7 @@ class Plan:
                     self.counts += [(child._parameters, len(child._parameters))]
 
     def keep_as_they_are(self, linears: list[nn.Module]):
-        """Adds Linears of which the graph has taken the call apart."""
+        """Adds Linears whose call the graph has inlined."""
         self._keep_calls(linears)
         if linears:
             self.forwards.append(_as_it_is(nn.Linear))
@@ -390,7 +389,7 @@ class Plan:
         return not self.matrices or all([args[place].dim() == 2 for place in self.matrices])
 
     def holds(self) -> bool:
-        """Whether everything is still as it was when the graph was made."""
+        """Whether everything is unchanged since the graph was made."""
         for where, name, value in self.same:
             if where.get(name, ABSENT) is not value:
                 return False
@@ -418,13 +417,13 @@ class Plan:
 
 
 def _as_it_is(cls: type) -> tuple:
-    """The class, what runs when a module of it is called, and the classes in which names are looked up."""
+    """The class, what a call of its modules runs, and the classes in which names are looked up."""
     return cls, cls.forward, cls.__call__, cls.__mro__
 
 
 def _arguments(forward) -> tuple[list[str], dict]:
-    """The names of the arguments without a default, which are tensors, and the defaults of the others. Calls
-    with further ones (*args, **kwargs) take no graph."""
+    """The names of the arguments without a default, which are tensors, and the others' defaults. Calls with
+    further arguments (*args, **kwargs) use no graph."""
     parameters = list(inspect.signature(forward).parameters.values())[1:]
     parameters = [p for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
     names = [p.name for p in parameters if p.default is p.empty]

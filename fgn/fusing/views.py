@@ -1,5 +1,5 @@
-"""Views of a (batch, channels) value that have the same values in the same order: further dimensions of size
-1 at its end, as of `norm(v.unsqueeze(-1)).squeeze(-1)`."""
+"""Views of a (batch, channels) value with the same values in the same order: they add dimensions of size 1 at
+the end, as in `norm(v.unsqueeze(-1)).squeeze(-1)`."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _of_index(index, ones: int) -> int | None:
 
 
 def ones_after(node: fx.Node, ones: int, modules: dict[str, nn.Module]) -> int | None:
-    """How many dimensions of size 1 a (batch, channels, 1 …) value has at its end behind the node, which
-    reads it; None where the node is no view. ones: how many it has before."""
+    """The number of dimensions of size 1 at the end of a (batch, channels, 1 …) value after the node; None if
+    the node is no view. ones: the number before."""
     if node.op == "call_module":
         module = modules[node.target]
         is_flat = type(module) is nn.Flatten and module.start_dim == 1

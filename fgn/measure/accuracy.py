@@ -34,7 +34,7 @@ def max_error(y: Tensor, exact: Tensor) -> float:
 
 
 def misplaced(y: Tensor, expected: Tensor) -> int:
-    """The number of elements that are NaN or infinite where `expected` is otherwise, or the reverse."""
+    """The number of elements that are NaN or infinite but not in `expected`, or the reverse."""
     special, expected_special = (torch.where(v.isfinite(), 0.0, v) for v in (y, expected))
     return int((~torch.isclose(special, expected_special, equal_nan=True)).sum())
 

@@ -1,9 +1,8 @@
 """Times: every version beside torch eager, torch.compile and the bare F.linear, in one run.
 
 On a GPU a time is between two CUDA events around one call. Just before each call the GPU writes a buffer much
-larger than the L2 cache, so the call finds none of its inputs there; while the GPU writes, the host queues
-the call. On the CPU a time is the host's; for fgn's versions it is the time that the *simulator* takes, which
-says nothing about a GPU.
+larger than the L2 cache, so the call finds none of its inputs there; meanwhile the host queues the call. On
+the CPU a time is the host's; for fgn's versions it is the *simulator's* time, which says nothing about a GPU.
 """
 
 from __future__ import annotations
@@ -49,16 +48,16 @@ RECORDED_SHAPES = (
 )
 
 
-# What `python -m fgn bench --precisions` measures on a GPU, in every precision and for the versions that
-# multiply in tensor cores: the shapes above and one more, and one of the chains for other batches.
+# What `python -m fgn bench --precisions` measures on a GPU, in every precision and for versions on tensor
+# cores: the shapes above and one more, and one of the chains for other batches.
 PRECISION_SHAPES = (*RECORDED_SHAPES[:1], *RECORDED_SHAPES[2:], (32768, 1024, 4096, 64))
 PRECISION_BATCHES = (1, 4, 16, 64, 4096, 16384)
 CHAIN_OF_BATCHES = "gemm_biasadd_hardtanh_mish_groupnorm"
 
 
 class Subject(NamedTuple):
-    """What is timed: a part of the work ("chain", "linear", or "cold": the chain with nothing prepared), the
-    version or rival that does it, and a call without arguments."""
+    """What is timed: a part of the work ("chain", "linear", or "cold": the chain with nothing prepared), its
+    version or rival, and a call without arguments."""
 
     part: str
     name: str
@@ -83,7 +82,7 @@ class _CudaTimer:
         self._pending.append((begin, end, times))
 
     def finish(self):
-        """Waits for the calls since it was last called, and notes their times in ms."""
+        """Waits for the calls since its last call, and notes their times in ms."""
         # torch.cuda.synchronize() would not let Ctrl-C through before the GPU has ended.
         ended = torch.cuda.Event()
         ended.record()
@@ -116,7 +115,7 @@ def measure(
 
     Each call is warmed up first, and is then timed for about `seconds` s, at least 5 times and at most
     `at_most` times. The calls take turns, so that a drifting clock affects all of them alike. busy_cycles:
-    for so many clocks the GPU is kept busy before each call, while the host queues what the call launches.
+    the number of clocks for which the GPU is kept busy before each call, while the host queues its launches.
     """
     with torch.cuda.device(device) if device.type == "cuda" else nullcontext():
         timer = _CudaTimer(device, busy_cycles) if device.type == "cuda" else _CpuTimer()
@@ -139,13 +138,13 @@ def measure(
 
 
 def summarise(times: list[float]) -> dict[str, float]:
-    """Median, least, and the 10th and 90th percentiles of times in ms, and their count."""
+    """Median, minimum, 10th and 90th percentiles of times in ms, and their count."""
     low, median, high = np.percentile(times, (10, 50, 90))
     return {"median_ms": median, "min_ms": min(times), "p10_ms": low, "p90_ms": high, "count": len(times)}
 
 
 def time_call(call: Callable[[], object], device=None, seconds: float = 1.0) -> pd.Series:
-    """The times of a call in ms, as `fgn.bench()` takes and states them: median, min, p10, p90 and count.
+    """The times of a call in ms, measured as by `fgn.bench()`: median, min, p10, p90 and count.
 
     device: where it runs; by default the GPU, if any.
     """
@@ -181,7 +180,7 @@ def _subjects(chain: Chain, x, parameters, versions: pd.DataFrame, rivals, preci
     if EAGER in rivals:
         subjects.append(Subject("chain", EAGER, lambda: chain_reference(chain, x, parameters)))
     if COMPILED in rivals:
-        # Without a reset, torch would stop compiling after a few problems and quietly run eagerly.
+        # Without a reset, torch would stop compiling after a few problems and silently run eagerly.
         torch.compiler.reset()
         compiled = torch.compile(lambda x, parameters: chain_reference(chain, x, parameters), dynamic=False)
         subjects.append(Subject("chain", COMPILED, lambda: compiled(x, parameters)))
@@ -207,14 +206,13 @@ def bench(
 
     chain, shape, device: as in `fgn.compare()`. versions: names; by default all. precision: one of
     `fgn.precision.PRECISIONS`, torch's too.
-    rivals: some of `RIVALS`; by default all on a GPU, and those that need no compilation on the CPU.
-    seconds, at_most: how long and how often each subject is timed, see `measure()`.
+    rivals: some of `RIVALS`; by default all on a GPU, and on the CPU those without compilation. seconds,
+    at_most: how long and how often each subject is timed, see `measure()`.
 
     One row per subject: chain, batch, in_features, out_features, groups, precision, device; part ("chain" is
-    all of it, "linear" the matrix product alone, "cold" the chain and what is prepared of its weight, which
+    all of it, "linear" the matrix product alone, "cold" the chain with the preparation of its weight, which
     other calls find done); subject (a version or one of `RIVALS`); median_ms, min_ms,
-    p10_ms, p90_ms, count; note ("simulator" where the time is the simulator's; the reason where there is no
-    time).
+    p10_ms, p90_ms, count; note ("simulator" if the time is the simulator's; the reason if there is no time).
     """
     device = torch.device(device) if device is not None else default_device()
     chain, shape = problem(chain, shape, device)
@@ -256,7 +254,7 @@ def bench(
     return pd.DataFrame(rows, columns=COLUMNS).astype({"count": "Int64"})
 
 
-# Sizes that every version multiplies in every precision that it has.
+# Sizes that every version multiplies in all of its precisions.
 _ANY_PRODUCT = (64, 128, 128)
 
 
@@ -286,7 +284,7 @@ def bench_all(device=None, progress: bool = True, **options) -> pd.DataFrame:
 def precision_problems(device: torch.device, chain=None, shape=None) -> list[tuple]:
     """(chain, shape, precision) of all that `bench_precisions()` measures.
 
-    chain, shape: of this chain alone, at this shape alone, as in `bench()`.
+    chain, shape: only this chain, only this shape, as in `bench()`.
     """
     chains = list(CHAINS.values()) if chain is None else [find(chain)]
     if shape is not None or device.type == "cpu":
@@ -316,9 +314,9 @@ def bench_precisions(
 ) -> pd.DataFrame:
     """`bench()` of `precision_versions()` in every precision; on the CPU, of the simulator's own shape.
 
-    problems: by default all `precision_problems()`. before: what an earlier call that did not end has
-    measured; its problems are not measured again. keep: is given what has been measured so far, after each
-    problem. options: `bench()`'s.
+    problems: by default all `precision_problems()`. before: results of an earlier, unfinished call; its
+    problems are not measured again. keep: is called with the results so far, after each problem. options:
+    `bench()`'s.
     """
     device = torch.device(device) if device is not None else default_device()
     frames = [] if before is None else [before]
@@ -336,5 +334,5 @@ def bench_precisions(
 
 
 def recorded_shapes(device: torch.device) -> tuple:
-    """The shapes that `--all` means on this device, as `bench()` takes them."""
+    """The shapes of `--all` on this device, in the form for `bench()`."""
     return RECORDED_SHAPES if device.type == "cuda" else (None,)

@@ -1,4 +1,4 @@
-"""What this machine has, what it lacks and which part of fgn needs that, and the command that mends it."""
+"""What this machine has, what it lacks, which part of fgn needs that, and the command that fixes it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _tool(path: str | None, needed_for: str, command: str) -> tuple[str, str, st
 
 
 def _compiler(find: Callable[[], str | None], language: str, header: str, needed_for: str, command: str):
-    """A compiler counts as good when it compiles something that includes a header of its library."""
+    """A compiler counts as good if it compiles a file that includes a header of its library."""
     try:
         path = find()
     except MissingToolError as error:
@@ -89,7 +89,7 @@ def _temporary_folder() -> tuple[str, str, str]:
 
 def examine() -> pd.DataFrame:
     """A row for each thing that fgn uses: what, state ("good", "missing", "broken"), detail, and the command
-    that mends it, if there is one. Missing is what some part of fgn needs and the rest does without."""
+    that fixes it, if there is one. "missing" is something that only a part of fgn needs."""
     has_gpu = torch.cuda.is_available()
     rows = {
         "Python": (GOOD, platform.python_version(), ""),

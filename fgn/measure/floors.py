@@ -17,7 +17,7 @@ class Work(NamedTuple):
 
 
 class Floor(NamedTuple):
-    """The least that a chain costs on a machine. Times in ms."""
+    """The minimum cost of a chain on a machine. Times are in ms."""
 
     bytes: int
     operations: int

@@ -1,5 +1,5 @@
-"""The one description of a machine: what a GPU does at its best, one resource at a time, and its properties
-as the driver reports them. Floors, rooflines, predictions and the model of fusion all read it.
+"""The single description of a machine: the peak of each of a GPU's resources, and its properties from the
+driver. Floors, rooflines, predictions and the model of fusion all read it.
 
 The kernels that measure are in `cuda_c/ceilings/ceilings.cu`; the rates of tensor cores are those of large
 matrix products. Every rate was measured on the card, with its clocks as they were; no rate comes from a
@@ -36,16 +36,16 @@ LAUNCHES = 20
 BLOCKS_A_MULTIPROCESSOR = 4
 ROUNDS = 8192
 
-# float32 multiply-adds that a multiprocessor does in a cycle: 128, but for these two compute capabilities
-# (CUDA programming guide, "Arithmetic Instructions").
+# A multiprocessor's float32 multiply-adds per cycle: 128, except for these two compute capabilities (CUDA
+# programming guide, "Arithmetic Instructions").
 LANES_BY_CAPABILITY = {"7.5": 64, "8.0": 64}
 MOST_LANES = 128
 
 
 @dataclass(frozen=True)
 class Machine:
-    """One GPU: its properties, and its measured ceilings. An unknown number is None: of a CPU, only the first
-    two rates are known.
+    """One GPU: its properties, and its measured ceilings. An unknown number is None: for a CPU, only the
+    first two rates are known.
 
     dram_bytes_per_second: a copy far larger than the caches; bytes that are read, and bytes that are written.
     product_operations_per_second: for each precision, the fastest large matrix product that was seen, a
@@ -83,9 +83,8 @@ class Machine:
 
 
 def calls(device: torch.device) -> dict[str, tuple]:
-    """For each kernel of `cuda_c/ceilings/ceilings.cu`: a call without arguments, and how much it does: bytes
-    that it reads, operations, or launches. On the CPU the sizes are such that the simulator runs them in a
-    moment."""
+    """For each kernel of `cuda_c/ceilings/ceilings.cu`: a call without arguments, and its amount of work:
+    bytes read, operations, or launches. On the CPU the sizes are small enough for the simulator."""
     library = for_device(device.type).load()
     on_gpu = device.type == "cuda"
     multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count if on_gpu else 1
@@ -127,7 +126,7 @@ def calls(device: torch.device) -> dict[str, tuple]:
 
 
 def _product_seconds(precision: str, device: torch.device, versions: list[str], size: int) -> float:
-    """The time of the fastest square product: torch's, or one of these versions'."""
+    """The time of the fastest square product, by torch or one of these versions."""
     dtype = PRECISIONS[precision].dtype
     x, weight = (torch.rand(size, size, device=device).to(dtype) for _ in range(2))
     timed = {"torch": lambda: F.linear(x, weight)}
@@ -140,8 +139,8 @@ def _product_seconds(precision: str, device: torch.device, versions: list[str], 
 
 
 def measure_machine(device=None, seconds: float = 0.3) -> Machine:
-    """Measures a GPU, in some seconds. Of a CPU it measures the two ceilings that torch has there: the
-    simulator, which runs thread by thread, is far below them.
+    """Measures a GPU, in some seconds. For a CPU it measures torch's two ceilings: the simulator, which runs
+    thread by thread, is far below them.
 
     device: by default the GPU, if any. seconds: how long each kernel of `cuda_c/ceilings/` is timed.
 
@@ -191,7 +190,7 @@ def measure_machine(device=None, seconds: float = 0.3) -> Machine:
 
 @functools.cache
 def machine_here() -> Machine:
-    """The GPU that is here, measured once in a process."""
+    """This machine's GPU, measured once in a process."""
     return measure_machine("cuda")
 
 

@@ -44,7 +44,7 @@ from fgn.native.places import ROOT
 
 PROFILES = ROOT / "profiles"
 TRAINING = "training.csv"
-# What environment.json calls the precisions, which may have been recorded at another time than the ladder.
+# The key of the precisions in environment.json; they may be recorded at another time than the ladder.
 AGAIN = "recorded again"
 
 
@@ -64,7 +64,8 @@ class Record:
 
     @property
     def times(self) -> pd.DataFrame:
-        """All recorded times, as `fgn.bench()` returns them: of the ladder, and on tensor cores."""
+        """All recorded times, as `fgn.bench()` returns them: those of the ladder, and those on tensor
+        cores."""
         tables = [table for table in (self.benchmark, self.precisions) if table is not None]
         times = pd.concat(tables, ignore_index=True)
         return times[times.median_ms.notna()]
@@ -80,7 +81,7 @@ def _times(file: Path) -> pd.DataFrame:
 
 
 def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
-    """The recorded results of one machine. FileNotFoundError names those that there are."""
+    """The recorded results of one machine. FileNotFoundError lists the existing ones."""
     folder = profiles / name
     if not (folder / "benchmark.csv").exists():
         raise FileNotFoundError(f"no results are recorded for {name!r}; there are {recorded() or 'none'}")
@@ -102,9 +103,9 @@ def read(name: str = "h200", profiles: Path = PROFILES) -> Record:
 
 
 def precision_times(times: pd.DataFrame) -> Iterator[tuple[tuple, pd.Series, pd.Series, pd.Series]]:
-    """Yields, for each problem of `Record.precisions` that some version runs: (chain, sizes and precision;
-    the times of the chain; the times of the product alone; the times of the chain by fgn's versions). Times
-    are in ms, by subject."""
+    """Yields, for each problem of `Record.precisions` that a version runs: (chain, sizes and precision; the
+    times of the chain; the times of the product alone; the times of the chain by fgn's versions). Times are
+    in ms, by subject."""
     for key, rows in times.groupby(PROBLEM_COLUMNS, sort=False):
         whole, linear = (
             rows[rows.part == part].set_index("subject").median_ms for part in ("chain", "linear")
@@ -134,7 +135,7 @@ def compare_all(device: torch.device, progress: bool = True) -> pd.DataFrame:
 
 
 def compare_precisions(device: torch.device, progress: bool = True) -> pd.DataFrame:
-    """`fgn.compare()` of all that `bench_precisions()` measures."""
+    """`fgn.compare()` of everything that `bench_precisions()` measures."""
     return _compare(precision_problems(device), precision_versions, device, progress)
 
 
@@ -149,8 +150,8 @@ def _write_table(frame: pd.DataFrame, file: Path):
 def write(folder: Path, device: torch.device, progress: bool = True, **options):
     """Measures the ladder in float32 on `device` and writes it to `folder`. `options` are `fgn.bench()`'s.
 
-    Nothing is written before all is measured, so the files and what environment.json says of them never are
-    of two runs. What environment.json tells of recorded precisions stays.
+    Nothing is written before all is measured, so the files and environment.json's entries for them are always
+    from one run. The entries of recorded precisions in environment.json stay.
     """
     environment = recorded_environment(device)
     machine = measure_machine(device)
@@ -166,8 +167,8 @@ def write(folder: Path, device: torch.device, progress: bool = True, **options):
 
 
 def _unfinished(folder: Path, commit: str | None) -> Path | None:
-    """Where a recording leaves what it has measured, for a later one by the same code; None where the commit
-    does not say by which code."""
+    """Where a recording leaves its results for a later one with the same code; None if the commit does not
+    identify the code."""
     if commit is None or commit.endswith("-dirty"):
         return None
     return folder / f"precisions_unfinished_{commit}.csv"
@@ -176,10 +177,10 @@ def _unfinished(folder: Path, commit: str | None) -> Path | None:
 def write_precisions(folder: Path, device: torch.device, progress: bool = True, **options):
     """Measures the versions on tensor cores in every precision and writes the results to `folder`.
 
-    Where environment.json tells of a recorded ladder, that stays; date and commit of the precisions go into
-    it under "recorded again". Nothing of this is written before all is measured. What has been measured when
-    the process ends too early is in a file beside the results, and the next call at the same commit goes on
-    from there; not where files differ from the commit.
+    environment.json keeps its entries of a recorded ladder; date and commit of the precisions go into it
+    under "recorded again". Nothing of this is written before all is measured. If the process ends too early,
+    a file beside the results has what was measured, and the next call at the same commit goes on from there,
+    unless files differ from the commit.
     """
     environment = recorded_environment(device)
     unfinished = _unfinished(folder, environment["commit"])

@@ -77,11 +77,11 @@ def environment() -> pd.DataFrame:
 
 
 def when_recorded() -> dict[str, str | None]:
-    """Date and commit of what is recorded now: columns of a table, keys of a JSON file.
+    """Date and commit for a recording now: columns of a table, keys of a JSON file.
 
-    "-dirty" after the commit: the files differed from it. The commit is what the variable FGN_COMMIT says
-    where it is set: in a copy of the project without its history, and while tools/record.py writes one file
-    after another. None where nothing says it.
+    "-dirty" after the commit: the files differed from it. The variable FGN_COMMIT overrides the commit: in a
+    copy of the project without its history, and while tools/record.py writes one file after another. None if
+    it is unknown.
     """
     git = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=40"]
     return {
@@ -91,8 +91,7 @@ def when_recorded() -> dict[str, str | None]:
 
 
 def recorded_environment(device: torch.device) -> dict:
-    """Date, commit, software and GPU of a result that is recorded now, as JSON can hold them. Clocks are as
-    they are now."""
+    """Date, commit, software, GPU and present clocks of a result that is recorded now, in a form for JSON."""
     with ieee_float32():
         matmul_precision = torch.backends.cuda.matmul.fp32_precision
     record = {

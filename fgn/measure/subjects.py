@@ -1,5 +1,5 @@
-"""The subjects that are timed, profiled and drawn, in the order of every table and plot: the ladder, then
-torch's ways."""
+"""The subjects that are timed, profiled and drawn, in the order of every table and plot: first the ladder,
+then torch's."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TORCHS = [*RIVALS, TORCH]
 
 @functools.cache
 def ladder() -> list[str]:
-    """The versions from the naive one up: those of the library or, where none can be built, the recorded
+    """The versions from the naive one up: those of the library or, if none can be built, the recorded
     ones."""
     try:
         return version_names()
@@ -31,6 +31,6 @@ def ladder() -> list[str]:
 
 
 def ladder_order(subjects: Iterable[str]) -> list[str]:
-    """The subjects in order: fgn's versions from the naive one up, then torch's ways, then all others."""
+    """The subjects in order: fgn's versions from the naive one up, then torch's, then all others."""
     order = ladder() + TORCHS
     return sorted(subjects, key=lambda name: order.index(name) if name in order else len(order))

@@ -6,8 +6,8 @@ against float64 first, with the result's memory poisoned, and is then timed twic
 device  between two CUDA events around one call that the host has queued ahead, L2 flushed before
 loop    calls one after the other, as a user's loop makes them: the larger of the host's time and the GPU's
 
-torch.compile takes seconds for each problem. `warm_up()` compiles in several processes beforehand, into the
-cache on disk that torch's inductor has.
+torch.compile takes seconds for each problem. `warm_up()` compiles in several processes beforehand, into torch
+inductor's cache on disk.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def problems(seed: int, count: int) -> Iterator[Problem]:
 
 
 class _Call(nn.Module):
-    """A chain in torch or in fgn, with parameters of its own."""
+    """A chain in torch or in fgn, with its own parameters."""
 
     def __init__(self, function, chain: Chain, parameters: dict[str, Tensor]):
         super().__init__()
@@ -105,7 +105,7 @@ def warm_up(seed: int, count: int, processes: int):
 
 
 def loop_ms(calls, device: torch.device, repeats: int, calls_each: int) -> dict[str, float]:
-    """The time of each call in ms, where `calls_each` follow each other: the least of `repeats` times."""
+    """The time of each call in ms, when `calls_each` follow each other: the minimum of `repeats` times."""
 
     def wait():
         if device.type == "cuda":
@@ -160,13 +160,13 @@ def sweep(
     ms, "device SUBJECT" and "loop SUBJECT".
 
     subjects: some of `SUBJECTS`. seconds: how long each subject is timed on the device. loop: (repeats,
-    calls): as many calls are timed together, so many times, and the least time counts. show: a function that
+    calls): this many calls are timed together, `repeats` times, and the minimum counts. show: a function that
     is called with each row as soon as it is measured.
     """
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     rows = []
     for one in problems(seed, count):
-        # Without a reset, torch would stop compiling after a few problems and quietly run eagerly.
+        # Without a reset, torch would stop compiling after a few problems and silently run eagerly.
         torch.compiler.reset()
         with torch.no_grad(), torch_precision(one.precision):
             rows.append(_measure(one, device, subjects, seconds, loop))
@@ -182,8 +182,8 @@ RECORDED = "sweeps.csv"
 
 
 def write_rows(frame: pd.DataFrame, path: Path, column: str, recorded: dict):
-    """Writes rows with the date and the commit of `recorded` to a table, in the place of those rows of the
-    table that have the same values in `column`."""
+    """Writes rows with the date and the commit of `recorded` to a table. They replace the rows with the same
+    values in `column`."""
     frame = frame.assign(date=recorded["date"], commit=recorded["commit"])
     if path.exists():
         before = pd.read_csv(path)
@@ -193,7 +193,7 @@ def write_rows(frame: pd.DataFrame, path: Path, column: str, recorded: dict):
 
 
 def record(frame: pd.DataFrame, seed: int, folder: Path, environment: dict):
-    """Writes a sweep to `folder` with its date and commit, in the place of an older one of the same seed."""
+    """Writes a sweep to `folder` with its date and commit, and replaces an older one of the same seed."""
     write_rows(frame.assign(seed=seed), folder / RECORDED, "seed", environment)
 
 
@@ -203,8 +203,8 @@ def ratios(frame: pd.DataFrame, where: str, rival: str = "torch.compile") -> pd.
 
 
 def summary(frame: pd.DataFrame, rival: str = "torch.compile") -> pd.DataFrame:
-    """For times on the device and in a loop: the geometric mean and the smallest of `ratios()`, and how many
-    of them are below 1 and below 0.95."""
+    """For times on the device and in a loop: the geometric mean and the minimum of `ratios()`, and how many
+    are below 1 and below 0.95."""
     rows = {}
     for where in ("device", "loop"):
         values = ratios(frame, where, rival)

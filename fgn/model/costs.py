@@ -3,12 +3,12 @@
 A block costs its multiprocessor `block + step * steps + instruction * instructions + group * groups` seconds.
 ncu's time of a launch, divided by the blocks of the busiest multiprocessor, is such a sum. The profiles of a
 kernel with long sums (at the benchmark's own shape) and with short ones (at a narrow shape) separate the
-terms. Where memory limited a launch, the launch's time says nothing about the multiprocessors; then the model
-takes the part of the time in which their busiest part was busy.
+terms. If memory limited a launch, its time says nothing about the multiprocessors; then the model uses the
+time in which their busiest part was busy.
 
-Nothing here is fitted to the times of whole chains, against which the model is checked. Kernels that are not
-profiled are calibrated by the recorded times of their product alone or, without these, get the costs of
-another kernel; `Cost.origin` says so.
+Nothing here is fitted to the times of whole chains, against which the model is checked. Kernels without a
+profile are calibrated by the recorded times of their product alone or, without these, get the costs of
+another kernel; `Cost.origin` tells which.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from fgn.measure.machine import Machine
 from fgn.model.work import KERNEL_TYPES, NORM, ON_TENSOR_CORES, ORDINARY, STANDS_BY, STATISTICS, Work, works
 from fgn.profiling import records as profile_records
 
-# Percentages of what a resource can do. From MEMORY_BOUND on, DRAM or L2 decides how long a launch takes.
-# From SATURATED on, warps wait for the busy part of a multiprocessor and not for memory.
+# Percentages of a resource's peak. From MEMORY_BOUND on, DRAM or L2 decides a launch's time. From SATURATED
+# on, warps wait for the busy part of a multiprocessor and not for memory.
 MEMORY_BOUND, SATURATED = 75, 90
 
 # The parts of a multiprocessor, by ncu's metric of how busy they are.
@@ -43,7 +43,7 @@ PARTS = {
     "L1 and shared memory": metrics.THROUGHPUTS["L1"],
 }
 
-# Stalls of a warp that has all it needs to issue, while another warp is in its way.
+# Stalls of a warp that is ready to issue but blocked by another warp.
 STALL = "smsp__average_warps_issue_stalled_{}_per_issue_active.ratio"
 STALLS = [name for name in metrics.SETS["default"] if name.startswith(STALL.split("{}")[0])]
 CONTENTION = [
@@ -53,7 +53,7 @@ CONTENTION = [
 
 # Instructions of GroupNorm for an element, as `fgn.measure.floor()` counts them, and of its statistics alone.
 NORM_INSTRUCTIONS = {NORM: 8.0, STATISTICS: 4.0}
-# An operator that is not profiled has as many instructions as one that is: an addition, or an exponential
+# An operator without a profile has the instructions of one with a profile: an addition, or an exponential
 # with a reciprocal.
 LIKE_OPERATOR = {"multiply_channel": "add_channel", "silu": "mish"}
 
@@ -62,7 +62,7 @@ MMA_SLOWER = 2.0
 
 FROM_PRODUCTS = "recorded times of its product"
 
-# Data that is read twice counts as kept in the L2 cache while the second read takes at most so much more from
+# Data that is read twice counts as kept in the L2 cache if the second read takes at most this much more from
 # DRAM.
 KEPT_AGAIN = 1.1
 
@@ -71,9 +71,9 @@ class Cost(NamedTuple):
     """What a block of a kernel costs.
 
     seconds: of its multiprocessor, for a block, a step, an instruction, a group (`features()`). l2_bytes: the
-    bytes that the L2 cache serves, for the same. alone: by which factor a block takes longer that has the
-    multiprocessor for itself. busy: how busy the parts of a multiprocessor are meanwhile, in percent. origin:
-    where this was found.
+    bytes that the L2 cache serves, for the same. alone: the factor by which a block takes longer alone on a
+    multiprocessor. busy: how busy the multiprocessor's parts are meanwhile, in percent. origin: the source of
+    these numbers.
     """
 
     seconds: np.ndarray
@@ -86,10 +86,10 @@ class Cost(NamedTuple):
 class Card(NamedTuple):
     """What the model knows of a GPU.
 
-    machine: the GPU itself. l2_bytes_per_second: the most that was seen, by its ceilings or by a profile.
-    kept_bytes: how much data, read once, the L2 cache still has as a whole when it is read again.
-    dirty_bytes: how much written data stays in the L2 cache after a launch. instructions: of an operator on
-    one element, by "fgn" and "torch". costs: by kernel.
+    machine: the GPU itself. l2_bytes_per_second: the most in its ceilings or in a profile. kept_bytes: how
+    much data, read once, the L2 cache still has completely at the second read. dirty_bytes: how much written
+    data stays in the L2 cache after a launch. instructions: of an operator on one element, by "fgn" and
+    "torch". costs: by kernel.
     """
 
     machine: Machine
@@ -101,27 +101,26 @@ class Card(NamedTuple):
 
 
 def instructions_of(operators: Iterable[str], table: Mapping[str, float]) -> float:
-    """The instructions of some operators for an element."""
+    """The number of instructions of some operators for an element."""
     known = NORM_INSTRUCTIONS | table
     return sum(known.get(LIKE_OPERATOR.get(kind, kind), 1.0) for kind in operators)
 
 
 def features(work: Work, instructions: Mapping[str, Mapping[str, float]]) -> np.ndarray:
-    """The numbers by which a block's costs are multiplied: 1 for the block itself, its steps, its operators'
-    instructions, its groups."""
+    """The factors of a block's costs: 1 for the block itself, its steps, its operators' instructions, its
+    groups."""
     of_element = instructions_of(work.operators, instructions[work.maker])
     return np.array([1.0, work.steps, work.elements * of_element, work.groups])
 
 
 def blocks_of_busiest(work: Work, multiprocessors: int) -> float:
-    """The blocks of the multiprocessor that has the most."""
+    """The blocks of the multiprocessor with the most blocks."""
     return max(1.0, np.ceil(work.blocks / multiprocessors))
 
 
 def multiprocessor_seconds(work: Work, cost: Cost, instructions, multiprocessors: int) -> float:
-    """The seconds that the busiest multiprocessor needs for its blocks. Where two blocks take turns, these
-    are the tensor cores' part of all blocks or half of everything, whichever is more, and at least one
-    block's."""
+    """The seconds that the busiest multiprocessor needs for its blocks. If two blocks take turns, it is the
+    larger of the tensor cores' part of all blocks and half of everything, and at least one block's time."""
     each = features(work, instructions) * cost.seconds
     count = blocks_of_busiest(work, multiprocessors)
     if work.takes_turns:
@@ -154,8 +153,8 @@ def _without_negatives(rows: np.ndarray, targets: np.ndarray) -> np.ndarray:
 
 
 def _matched(expected: list[Work], launches: list[dict]) -> list[tuple[Work, dict]]:
-    """The recorded launches of a call, each beside its work; none where the profile has other kernels than
-    the model. fgn's kernels are found by name, and launches between them are left out."""
+    """The recorded launches of a call, each beside its work; none if the profile has other kernels than the
+    model. fgn's kernels are found by name, and launches between them are left out."""
     if expected[0].maker == "torch":
         return list(zip(expected, launches, strict=True)) if len(expected) == len(launches) else []
     rest, found = iter(launches), []
@@ -169,7 +168,7 @@ def _matched(expected: list[Work], launches: list[dict]) -> list[tuple[Work, dic
 
 
 def _profiled(launches: pd.DataFrame, multiprocessors: int):
-    """Each recorded launch beside the work that the model takes it for."""
+    """Each recorded launch beside its work in the model."""
     for (name, *sizes, precision, subject), rows in launches.groupby(
         ["chain", *Shape._fields, "precision", "subject"], sort=False
     ):
@@ -185,8 +184,8 @@ def _profiled(launches: pd.DataFrame, multiprocessors: int):
 
 
 def _operator_instructions(pairs: list) -> dict[str, dict[str, float]]:
-    """The instructions of each pointwise operator for an element: those of its own kernel, less what all such
-    kernels have in common. The kernel of v + v, which is one instruction, shows what they have in common."""
+    """The instructions of each pointwise operator for an element: those of its own kernel, less the overhead
+    that all such kernels share. The kernel of v + v, which is one instruction, shows the overhead."""
     counted: dict[str, dict[str, list]] = {"fgn": {}, "torch": {}}
     for work, launch in pairs:
         if work.kernel in ("pointwise_kernel", "torch elementwise, 4 bytes"):
@@ -210,11 +209,11 @@ def _cost(pairs: list, instructions, multiprocessors: int) -> Cost:
         if max(launch[metrics.THROUGHPUTS["DRAM"]], launch[metrics.THROUGHPUTS["L2"]]) > MEMORY_BOUND:
             took *= max(parts.values()) / 100
         rows.append(features(work, instructions))
-        # Only narrow shapes: there, what follows the sums takes longer than the sums.
+        # Only narrow shapes, where the operators after the sums take longer than the sums.
         seconds.append((2 if work.takes_turns else 1) * took / on_busiest)
         l2_bytes.append(launch[metrics.L2_BYTES] / work.blocks)
         busy.append(parts)
-        # A block lives as long as a wave takes. Of that it would wait alone, too, unless for other warps.
+        # A block lives as long as a wave. Alone it would wait too, except for other warps.
         stalled, contended = (np.nansum([launch[name] for name in names]) for names in (STALLS, CONTENTION))
         own = 1 - contended / stalled
         takes_turns = launch[metrics.GRID] <= multiprocessors < work.blocks
@@ -260,7 +259,7 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions)
         origin = f"{len(found)} {FROM_PRODUCTS}"
         costs[kernel] = Cost(_without_negatives(rows, seconds), np.zeros(4), 1.0, {}, origin)
     for kernel in list(costs):
-        # The kernel for 32 rows is the one for 64 with half the tiles of x.
+        # The kernel for 32 rows is that for 64 with half the tiles of x.
         costs.setdefault(kernel.replace("few_rows_64", "few_rows_32"), costs[kernel])
     # Other kernels that normalise with a few values in each thread.
     like = costs["group_norm_team_kernel"]._replace(origin="like group_norm_team_kernel")
@@ -279,7 +278,7 @@ def _from_products(record: records.Record, costs: dict[str, Cost], instructions)
 
 
 def _float16_like_bfloat16(costs: dict[str, Cost], machine: Machine):
-    """The costs of float16 kernels that are not profiled: those of bfloat16, at the rate of float16."""
+    """The costs of float16 kernels without a profile: those of bfloat16, at float16's rate."""
     rates = machine.product_operations_per_second
     for kernel, cost in list(costs.items()):
         half = kernel.replace("bfloat16", "float16").replace("bf16", "fp16")
@@ -292,8 +291,8 @@ HOPPER_TILES = ("_narrow", "_any", "_any_96", "_any_narrow", "_any_64")
 
 
 def _narrow_like_wide(costs: dict[str, Cost]):
-    """The costs of hopper's kernels with other tiles than the widest, which `fgn.model.work` counts as parts
-    of the widest."""
+    """The costs of hopper's kernels with narrower tiles, which `fgn.model.work` counts as parts of the widest
+    tile."""
     for name in KERNEL_TYPES.values():
         wide = f"hopper_{name}_kernel"
         if wide in costs:
@@ -302,15 +301,15 @@ def _narrow_like_wide(costs: dict[str, Cost]):
 
 
 def _tensor_core_like_hopper(costs: dict[str, Cost]):
-    """The costs of tensor_core where it is not profiled: its sums at half the rate of hopper's, or from
-    recorded times of its product; what follows the sums as in hopper."""
+    """The costs of tensor_core without a profile: its sums at half the rate of hopper's, or from recorded
+    times of its product; the rest as in hopper."""
     for precision, name in KERNEL_TYPES.items():
         kernel, hopper = f"tensor_core_{name}_kernel", f"hopper_{name}_kernel"
         known = costs.get(kernel)
         if hopper not in costs or (known and not known.origin.endswith(FROM_PRODUCTS)):
             continue
-        # A step: twice the rows, half the bytes of a row and, of split factors, half the columns; the end:
-        # twice the rows, by twice the warps.
+        # A step has twice the rows, half the bytes of a row and, for split factors, half the columns; the end
+        # has twice the rows and twice the warps.
         columns = 0.5 if precision == "ieee" else 1.0
         like = costs[hopper]
         seconds = like.seconds * np.array([1.0, MMA_SLOWER * columns, 0.5, 0.5])
@@ -325,8 +324,7 @@ def _tensor_core_like_hopper(costs: dict[str, Cost]):
 
 
 def _kept_bytes(folder, l2_bytes: int) -> float:
-    """How many bytes the L2 cache still has when they are read a second time; half of the cache where nobody
-    measured it."""
+    """How many bytes the L2 cache still has at a second read; half of the cache if it was not measured."""
     path = folder / "read_twice.csv"
     if not path.exists():
         return l2_bytes / 2
@@ -336,14 +334,15 @@ def _kept_bytes(folder, l2_bytes: int) -> float:
 
 
 def _dirty_bytes(pairs: list) -> float:
-    """The most bytes that a launch has written and that are not yet in memory when the launch ends."""
+    """The largest number of written bytes that are not yet in memory when a launch ends."""
     left = [work.written - launch[metrics.DRAM_WRITE] for work, launch in pairs]
     return float(max(left))
 
 
 @functools.cache
 def card(name: str = "h200") -> Card:
-    """The card whose profiles and times are recorded under that name. FileNotFoundError names those there."""
+    """The card whose profiles and times are recorded under that name. FileNotFoundError lists the existing
+    ones."""
     profiles, record = profile_records.read(name), records.read(name)
     machine = record.machine
     multiprocessors = machine.multiprocessors

@@ -1,14 +1,15 @@
 """A model of fusion: the time of every version of a chain, what binds it, and what fusing each operator buys.
 
-A call is launches (`fgn.model.work`). A launch is done when the slowest of these is, for all of them overlap:
+A call consists of launches (`fgn.model.work`). A launch takes as long as the slowest of these, because they
+overlap:
 
     DRAM               its bytes over the measured copy bandwidth
     L2                 the bytes that the L2 cache serves over the most that was seen of it
     multiprocessors    what a block costs (`fgn.model.costs`), times the blocks of the busiest multiprocessor
 
-and a launch itself takes `launch_seconds`. Bytes of an intermediate do not count where the L2 cache still has
+and a launch itself takes `launch_seconds`. Bytes of an intermediate do not count if the L2 cache still has
 them. The measured calls begin with a cache full of written data, which has to go to memory first, and end
-with some of their own still in the cache.
+with some of their own data in the cache.
 
     predict("gemm_groupnorm_hardtanh", (1024, 8192, 8192), "fused")    a row for each launch
     versions("gemm_groupnorm_hardtanh", (1024, 8192, 8192))            a row for each version
@@ -16,9 +17,9 @@ with some of their own still in the cache.
     errors(check())                                                    against all recorded times
     fusion_map("gemm_groupnorm_hardtanh", "bf16")                      over batch and width
 
-Where it is known to fail: few rows in torch (a library has many kernels for them, and we know an average), a
-few microseconds in all (instructions that are not in the caches yet), and the largest products (power sets
-the clock).
+It is known to fail for few rows in torch (a library has many kernels for them, and the model knows an
+average), for calls of a few microseconds (instructions that are not yet in the caches), and for the largest
+products (power sets the clock).
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ from fgn.precision import PRECISIONS, check_precision
 from fgn.profiling import records as profile_records
 
 DRAM, L2, LAUNCH, EPILOGUE, WAITING = "DRAM", "L2", "launch", "epilogue", "waiting"
-# A multiprocessor whose parts are all less busy than this, in percent, waits for answers most of the time.
+# A multiprocessor whose parts are all less busy than this, in percent, mostly waits for memory.
 BUSY = 50
 
-# The best of fgn's versions of a launch or two, where a subject is asked for. In float32 it is without tensor
-# cores, as torch's product is: otherwise not fusion would be compared, but arithmetic.
+# As a subject: the best of fgn's versions with a launch or two. In float32 it does not use tensor cores, like
+# torch's product; otherwise the comparison would be of arithmetic, not of fusion.
 BEST = "fgn, best fused"
 FUSED = {name: ON_TENSOR_CORES for name in PRECISIONS} | {"ieee": FUSED_ORDINARY}
 
@@ -67,7 +68,7 @@ def _card(of: Card | str | None) -> Card:
 
 def times_of(work: Work, of: Card, first: bool = False, last: bool = False) -> Times:
     """The seconds that each resource needs for one launch. first, last: whether the launch is the first or
-    the last one of its call."""
+    the last of its call."""
     if work.kernel == STANDS_BY:
         return Times(0.0, 0.0, 0.0, of.machine.launch_seconds)
     in_memory = work.read - (work.kept if work.kept <= of.kept_bytes else 0) + work.written
@@ -92,8 +93,8 @@ def times_of(work: Work, of: Card, first: bool = False, last: bool = False) -> T
 
 
 def binds(work: Work, times: Times, of: Card) -> str:
-    """What decides how long a launch takes: DRAM, L2, a part of the multiprocessors, what they do after the
-    sums (epilogue), waiting for memory, or the launch itself."""
+    """What decides a launch's time: DRAM, L2, a part of the multiprocessors, their work after the sums
+    (epilogue), waiting for memory, or the launch itself."""
     busiest = max(times[:3])
     if times.launch >= busiest:
         return LAUNCH
@@ -119,7 +120,8 @@ def _without(work: Work, operator: str) -> Work:
 
 
 def _launches(chain: Chain, shape: Shape, subject: str, precision: str, of: Card, without: str = ""):
-    """The launches of a call with their times; `without` an operator that is fused into one of them."""
+    """The launches of a call with their times; `without`: an operator to leave out of the launch that it is
+    fused into."""
     check_precision(precision)
     found = works(chain, shape, subject, precision, of.machine.multiprocessors)
     last = max(index for index, work in enumerate(found) if work.kernel != STANDS_BY)
@@ -143,10 +145,10 @@ def predict(
     """The time of each launch of one call.
 
     chain, shape: as in `fgn.compare()`, by default the benchmark's shape. subject: a version or one of
-    `fgn.measure.RIVALS`. precision: a key of `PRECISIONS`. of: a card, or the name of a folder of profiles/.
+    `fgn.measure.RIVALS`. precision: a key of `PRECISIONS`. of: a card, or the name of a folder in profiles/.
 
-    Columns: launch, kernel; DRAM, L2, multiprocessors (what each needs alone, in µs), launch itself, µs (the
-    largest of the three, and the launch), binds. ValueError where the version does not run the chain at this
+    Columns: launch, kernel; DRAM, L2, multiprocessors (the time of each alone, in µs), launch itself, µs (the
+    largest of the three, and the launch), binds. ValueError if the version does not run the chain at this
     shape.
     """
     of = _card(of)
@@ -168,7 +170,7 @@ def predict(
 
 
 def milliseconds(chain: Chain, shape: Shape, subject: str, precision: str, of: Card) -> float:
-    """The time of one call in ms; for `BEST`, that of its fastest version. NaN where the subject does not run
+    """The time of one call in ms; for `BEST`, that of its fastest version. NaN if the subject does not run
     the chain."""
     if subject == BEST:
         found = [milliseconds(chain, shape, name, precision, of) for name in FUSED[precision]]
@@ -209,7 +211,7 @@ def versions(
 def best_version(
     chain: str | Chain, shape=None, precision: str = "ieee", of: Card | str | None = None
 ) -> str:
-    """The version that `BEST` stands for: the one predicted to be the fastest."""
+    """The version meant by `BEST`: the one predicted to be fastest."""
     of = _card(of)
     chain, shape = problem(chain, shape, "cuda")
     found = {name: milliseconds(chain, shape, name, precision, of) for name in FUSED[precision]}
@@ -226,10 +228,9 @@ def operators(
     """What fusing each operator buys: the time of its own launches in `unfused`, less its part of the fused
     launch.
 
-    One row for each operator of the chain, in order: operator; own launches (how many); alone, µs (what they
-    take); its bytes, µs (what their bytes would take at the copy bandwidth); fused, µs (what the operator
-    adds to the launch that it is fused into, of `best_version()`); buys, µs; % of the unfused chain; binds
-    (its longest launch).
+    One row for each operator of the chain, in order: operator; own launches (their number); alone, µs (their
+    time); its bytes, µs (the time of their bytes at the copy bandwidth); fused, µs (the time that it adds to
+    its fused launch in `best_version()`); buys, µs; % of the unfused chain; binds (its longest launch).
     """
     of = _card(of)
     chain, shape = problem(chain, shape, "cuda")
@@ -297,7 +298,7 @@ def by_precision(
 # The axes of the map.
 BATCHES = tuple(2**k for k in range(0, 17))
 WIDTHS = tuple(2**k for k in range(7, 15))
-# Fusing buys nothing where the time falls by less than this share.
+# Fusing buys nothing if the time falls by less than this share.
 NOTHING = 0.05
 
 
@@ -318,7 +319,7 @@ def fusion_map(
     (columns), which is in_features and out_features.
 
     unfused, fused: a version, one of `fgn.measure.RIVALS`, or `BEST`. channels: in each group of the norm.
-    NaN where one of the two does not run.
+    NaN if one of the two does not run.
     """
     of = _card(of)
     chain = find(chain)
@@ -345,10 +346,10 @@ def fusion_map(
 def compared(times: pd.DataFrame, of: Card, profiled=frozenset()) -> pd.DataFrame:
     """Times of whole chains and of F.linear, as `fgn.bench()` returns them, beside the predicted ones.
 
-    profiled: the (batch, in_features, out_features) at which costs were found. Columns: chain, the sizes,
+    profiled: the (batch, in_features, out_features) from which costs come. Columns: chain, the sizes,
     precision, subject, measured_ms, predicted_ms, error (predicted over measured, less 1), binds (the longest
-    launch), held_out (no cost was found at this shape: it is not profiled, and no kernel's cost comes from a
-    recorded product there). Subjects that the model does not know are left out.
+    launch), held_out (no cost comes from this shape: it is not profiled, and no kernel's cost comes from a
+    recorded product there). Unknown subjects are left out.
     """
 
     def from_product(work: Work) -> bool:
@@ -389,7 +390,7 @@ def check(name: str = "h200") -> pd.DataFrame:
 
 def errors(checked: pd.DataFrame, by: str = "subject") -> pd.DataFrame:
     """The size of the errors in percent, by a column of `check()`, and overall: times, median, 90 % (nine of
-    ten are smaller), largest; and of those that were held out: times, median."""
+    ten are smaller), largest; and for held-out ones: times, median."""
 
     def summary(rows: pd.DataFrame) -> dict:
         size = 100 * rows.error.abs()
@@ -408,7 +409,7 @@ def errors(checked: pd.DataFrame, by: str = "subject") -> pd.DataFrame:
 
 def recorded_rows(chain: str | Chain, places, name: str = "h200") -> pd.DataFrame:
     """The recorded times of a chain at some places, each a (shape, precision), as `fgn.bench()` returns them:
-    the whole chain by each subject, once, and F.linear."""
+    the whole chain once by each subject, and F.linear."""
     times = records.read(name).times
     times = times[(times.part == "chain") | (times.subject == F_LINEAR)]
     found = []
@@ -424,8 +425,8 @@ def recorded_ratios(
 ) -> pd.DataFrame:
     """What fusing buys as measured, at the recorded shapes whose in_features and out_features are equal.
 
-    Columns: batch, width, groups, ratio (measured, as in `fusion_map()`; `BEST` is then the version that was
-    measured to be the fastest), predicted (the same, with this shape's own groups).
+    Columns: batch, width, groups, ratio (measured, as in `fusion_map()`; `BEST` is then the version measured
+    to be fastest), predicted (the same, with this shape's own groups).
     """
     of = card(name)
     times = records.read(name).times

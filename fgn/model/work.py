@@ -1,8 +1,8 @@
 """The launches of a call as work: which kernel, how many blocks of how many steps, and the bytes in memory.
 
-A block of a matrix product takes a step for each k tile. `fgn.plans` says what fgn's versions launch; this
-module says how the model counts it. The tiles of torch's products are those in the names of torch's kernels,
-and a block of any other kernel of torch's is `UNIT` elements.
+A block of a matrix product takes a step for each k tile. `fgn.plans` has the launches of fgn's versions; this
+module defines how the model counts them. The tiles of torch's products come from the names of torch's
+kernels; a block of any other kernel of torch is `UNIT` elements.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ LARGE_MOMENTS = 512
 # What a thread of hopper's repacking writes (PACK_BYTES in cuda_c/hopper/repack.cu).
 PACK_BYTES = 16
 
-# The tile and the k tile, in bytes, of the library's large products, as the names of its kernels on
-# an H200 say (profiles/h200/launches.csv): rows, columns, bytes. The library has smaller tiles too, down to
-# 16 rows, and splits k where there are few tiles.
+# The tile and the k tile, in bytes, of the library's large products, by the names of its kernels on an H200
+# (profiles/h200/launches.csv): rows, columns, bytes. The library also has smaller tiles, down to 16 rows, and
+# splits k if there are few tiles.
 LIBRARY_TILES = {"ieee": (128, 128, 32), "tf32": (128, 256, 128), "bf16": (128, 256, 128)}
 LIBRARY_TILES["fp16"] = LIBRARY_TILES["bf16"]
 LIBRARY_FEWEST_ROWS = 16
@@ -42,7 +42,7 @@ class Work(NamedTuple):
 
     launch: what the launch computes, in words. kernel: the name of its function; for torch's kernels, a word
     for what they do.
-    blocks, steps: how many blocks, and the steps of each. elements: outputs of a block that go through
+    blocks, steps: the number of blocks, and the steps of each. elements: outputs of a block that go through
         `operators`, the names of what is applied to them, with `NORM` for GroupNorm.
     groups: groups of GroupNorm in a block.
     read, written: bytes, each once. kept: those among `read` that an earlier launch of the call has read or
@@ -102,7 +102,7 @@ class _Call:
     # ---- torch ----
 
     def library_product(self) -> Work:
-        """torch's product: cuBLAS takes smaller tiles for few rows, and splits k among idle
+        """torch's product: cuBLAS uses smaller tiles for few rows, and splits k among idle
         multiprocessors."""
         batch, in_features, out_features, _ = self.shape
         rows, columns, step_bytes = LIBRARY_TILES[self.precision]
@@ -169,7 +169,7 @@ class _Call:
 
     def compiled(self) -> list[Work]:
         """torch.compile's three launches: the product; the operators before the norm and its statistics; the
-        same operators once more, the norm and the operators after it."""
+        same operators again, the norm and the operators after it."""
         statistics = self.torch_elementwise(
             words(*self.before, STATISTICS),
             "triton statistics",
@@ -189,7 +189,7 @@ class _Call:
 STANDS_BY = "stands by"
 KERNEL_TYPES = {"ieee": "split_float32", "tf32": "tf32", "bf16": "bfloat16", "fp16": "float16"}
 
-# Of the versions without tensor cores, the fused ones.
+# The fused versions among those without tensor cores.
 FUSED_ORDINARY = ("fused", "one_kernel", "few_rows_float32")
 ORDINARY = (
     *("naive", "coalesced", "shared_tile", "register_tile", "vectorized"),
@@ -198,11 +198,10 @@ ORDINARY = (
 ON_TENSOR_CORES = ("tensor_core", "hopper", "few_rows")
 SUBJECTS = (*ORDINARY, *ON_TENSOR_CORES, LIBRARY, EAGER, COMPILED, F_LINEAR)
 
-# Where a warp's lanes are 128 bytes apart or more, its load touches a line of 128 bytes for each lane.
+# If a warp's lanes are 128 bytes apart or more, its load touches a line of 128 bytes for each lane.
 LINE_BYTES, LANES = 128, 32
-# hopper's costs are those of one step of one team of warpgroups with a wide tile: 64 rows, 256 columns. Of a
-# larger tile, each of two teams multiplies a part at the same time; a step of a narrow tile counts as half a
-# step.
+# hopper's costs are those of one step of one team of warpgroups with a wide tile: 64 rows, 256 columns. Two
+# teams multiply parts of a larger tile at the same time; a step of a narrow tile counts as half a step.
 TEAM_ROWS, TEAM_COLUMNS = 64, 256
 
 
@@ -270,9 +269,8 @@ def works(
     """The launches of one call, in order.
 
     chain, shape: with the shape's groups, as `fgn.chains.problem()` returns them. subject: a version or one
-    of `fgn.measure.RIVALS`. device: for which the launches of a version are planned, as `fgn.plans.plan()`
-    takes it; by default a GPU of compute capability 9.0 with `multiprocessors`. ValueError where the version
-    does not run the chain there.
+    of `fgn.measure.RIVALS`. device: for a version's plan, as for `fgn.plans.plan()`; by default a GPU of
+    compute capability 9.0 with `multiprocessors`. ValueError if the version does not run the chain there.
     """
     call = _Call(chain, shape, precision, multiprocessors)
     if subject in (*ORDINARY, *ON_TENSOR_CORES, LIBRARY):

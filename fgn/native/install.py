@@ -7,9 +7,8 @@
     PREFIX/lib/cmake/fgn/fgn-config.cmake        the targets fgn::sim and fgn::cuda
     PREFIX/lib/cmake/fgn/fgn-config-version.cmake
 
-The libraries that Python loads export the simulator's own functions too, and some of these have CUDA's names.
-The installed libraries export the functions of `fgn.h` and nothing else, so one process can load CUDA beside
-them.
+The libraries that Python loads also export the simulator's functions, some with CUDA's names. The installed
+libraries export only the functions of `fgn.h`, so one process can load CUDA beside them.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from fgn.native.library import GPU, SIMULATOR, for_device
 from fgn.native.places import SOURCES
 
 EXPORTED = "fgn_*"
-# What a program links beside a static library.
+# Libraries that a program links beside a static library.
 SYSTEM_LIBRARIES = {SIMULATOR: "-lm -lpthread", GPU: "-lcudart -lstdc++ -lm -lpthread"}
 CMAKE_TARGETS = {SIMULATOR: "sim", GPU: "cuda"}
 
@@ -84,12 +83,12 @@ def _static(objects: list[Path], to: Path, folder: Path):
 
 
 def install(prefix: Path, device: str | None = None) -> list[Path]:
-    """Installs the C library below `prefix`: the simulator, and the GPU library where nvcc is.
+    """Installs the C library below `prefix`: the simulator, and the GPU library if there is nvcc.
 
     device: "cpu" or "cuda" for one of the two.
 
-    Returns the files that it wrote. MissingToolError without a C compiler or binutils; BuildError when
-    something does not compile or the folder has no room; OSError when the folder may not be written to.
+    Returns the files that it wrote. MissingToolError without a C compiler or binutils; BuildError if
+    something does not compile or the folder has no room; OSError if the folder is not writable.
     """
     for tool in ("ld", "objcopy", "ar"):
         if shutil.which(tool) is None:
@@ -108,7 +107,7 @@ def install(prefix: Path, device: str | None = None) -> list[Path]:
         written[-1].write_text(text)
     for library in libraries:
         with tempfile.TemporaryDirectory() as temporary:
-            # One file for the simulator with the kernels, so that it needs no other.
+            # One file for the simulator with the kernels, so that it needs no other library.
             parts = (*library.needs, library)
             objects = [object for part in parts for object in part.objects()]
             shared, static = (prefix / "lib" / f"lib{library.name}{suffix}" for suffix in (".so", ".a"))

@@ -19,11 +19,11 @@ from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from cudasim.building.toolchains import nvcc_toolchain
 from fgn.native.places import CLONE_BUILD, PREBUILT, SOURCES
 
-# The C interface: what cffi reads.
+# The C interface that cffi reads.
 HEADERS = (*building.HEADERS, SOURCES / "fgn.h", SOURCES / "ceilings" / "ceilings.h")
 
 # "90a" has the instructions that only compute capability 9.0 has; later GPUs get the PTX of plain "90".
-# FGN_GPU_ARCHITECTURES="90a" builds for one card alone, which takes a fifth of the time.
+# FGN_GPU_ARCHITECTURES="90a" builds for one card alone, in a fifth of the time.
 GPU_ARCHITECTURES = ("75", "80", "86", "89", "90a")
 CHOSEN_ARCHITECTURES = os.environ.get("FGN_GPU_ARCHITECTURES", "").split()
 ARCHITECTURE_FLAGS = (
@@ -34,8 +34,8 @@ ARCHITECTURE_FLAGS = (
 
 @once
 def ffi() -> cffi.FFI:
-    """The C interface, read from the headers as they stand: fgn.h, the kernels that fgn/measure/machine.py
-    times, and what only the simulator has."""
+    """The C interface from the unchanged headers: fgn.h, the kernels that fgn/measure/machine.py times, and
+    the simulator's own functions."""
     interface = cffi.FFI()
     building.declare(interface, HEADERS)
     return interface
@@ -67,7 +67,7 @@ _ON_SIMULATOR = {library.needs[0]: library for library in (SIMULATOR, SANITIZED_
 
 
 def for_device(device_type: str) -> Library:
-    """The library that runs tensors of this device type; RuntimeError when there is none for it."""
+    """The library that runs tensors of this device type; RuntimeError if there is none."""
     if device_type == "cpu":
         return _ON_SIMULATOR[building.simulator()]
     if device_type == "cuda":

@@ -1,8 +1,8 @@
 """Where things are: the kernels, the recorded results, the notebooks.
 
-fgn runs from its clone, where `cuda_c/`, `profiles/`, `bugs/` and `notebooks/` lie beside the package, or
-from an installed wheel, which carries them as `fgn/data/`, with a library that was built beforehand.
-Libraries are built where cudasim builds its own (cudasim/building/places.py).
+fgn runs from its clone, where `cuda_c/`, `profiles/`, `bugs/` and `notebooks/` are beside the package, or
+from an installed wheel, which carries them as `fgn/data/`, with a prebuilt library. Libraries are built where
+cudasim builds its own (cudasim/building/places.py).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is kept of a weight beside the weight itself, and why it is never out of date.
+"""What is kept of a weight beside the weight itself, and how it stays up to date.
 
 For a product on tensor cores that is as accurate as float32, a weight is split into two float16 halves.
 Splitting a weight takes longer than reading it, so the halves of a large weight are kept, in one of two ways:
@@ -25,13 +25,13 @@ import torch
 from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
-# The same weight on more streams than these is split in each call on the others.
+# On further streams a weight is split in each call.
 MOST_STREAMS = 2
 
 
 @dataclass
 class _Kept:
-    """memory: what is kept. version: torch's, of the weight. stream: where it was made, until `made`."""
+    """memory: what is kept. version: the weight's, by torch. stream: where it was made, until `made`."""
 
     storage: StorageWeakRef
     memory: Tensor
@@ -43,19 +43,19 @@ class _Kept:
 _lock = threading.RLock()
 _kept: dict[tuple, _Kept] = {}
 _frozen: dict[int, StorageWeakRef] = {}
-# Memory that captured graphs read: it stays as long as the weight does.
+# Memory that captured graphs read; it stays as long as the weight.
 _captured: list[tuple[StorageWeakRef, Tensor]] = []
 
 
 def forget():
-    """Forgets the halves of all weights: the next calls make them again. What is frozen stays frozen."""
+    """Forgets the halves of all weights: the next calls make them again. Frozen weights stay frozen."""
     with _lock:
         _kept.clear()
 
 
 @contextmanager
 def nothing_kept():
-    """Inside, nothing is kept from before, and nothing that is made is kept for after."""
+    """In this context nothing is kept from before, and nothing made here is kept afterwards."""
     global _kept
     with _lock:
         outside, _kept = _kept, {}
@@ -81,16 +81,16 @@ def _weights(model: nn.Module | Tensor) -> Iterator[Tensor]:
 
 
 def freeze(model: nn.Module | Tensor):
-    """Lets fgn keep what it makes of the weights of `model` without looking whether they have changed.
+    """Lets fgn keep the halves of `model`'s weights without checking whether the weights have changed.
 
-    For inference with weights that stay what they are: a call in "ieee" then saves one pass over the weight.
-    model: a module, with all its parameters and buffers, or one weight. Returns it.
+    For inference with constant weights: a call in "ieee" then saves one pass over the weight. model: a
+    module, with all its parameters and buffers, or one weight. Returns it.
 
     From now on only changes that torch's version counter sees are followed. After any other one (a fused
     optimizer, `.data`, another library or kernel, `numpy()` views) results are silently those of the old
-    weight: call `thaw()` before, or `freeze()` again after it, which makes everything anew. What is frozen is
-    the memory of the weights: copies, such as `copy.deepcopy()`, `.to()` another device or dtype and `pickle`
-    make them, are not frozen.
+    weight: call `thaw()` before, or `freeze()` again after it, which makes everything anew. The weights'
+    memory is frozen: copies by `copy.deepcopy()`, `.to()` another device or dtype and `pickle` are not
+    frozen.
     """
     with _lock:
         for weight in _weights(model):
@@ -102,7 +102,7 @@ def freeze(model: nn.Module | Tensor):
 
 
 def thaw(model: nn.Module | Tensor):
-    """Ends what `freeze()` began: each call looks again whether a weight has changed. Returns `model`."""
+    """Ends what `freeze()` began: each call checks again whether a weight has changed. Returns `model`."""
     with _lock:
         for weight in _weights(model):
             _frozen.pop(weight.untyped_storage()._cdata, None)
@@ -123,7 +123,7 @@ def is_frozen(weight: Tensor) -> bool:
 
 
 def _drop(weight: Tensor):
-    """Forgets what is kept of this weight, and of weights that are no longer there."""
+    """Forgets what is kept of this weight, and of weights that no longer exist."""
     number = weight.untyped_storage()._cdata
     for key in [key for key, kept in _kept.items() if key[0] == number or kept.storage.expired()]:
         del _kept[key]
@@ -135,8 +135,8 @@ def _place(weight: Tensor, size: int) -> tuple:
 
 
 def _stream(weight: Tensor) -> int:
-    """What orders the calls that share memory: on a GPU the stream; on the simulator, which has no streams,
-    the thread."""
+    """What orders the calls that share memory: the stream on a GPU; the thread on the simulator, which has no
+    streams."""
     if weight.device.type != "cuda":
         return threading.get_ident()
     return torch.cuda.current_stream(weight.device).cuda_stream
@@ -152,9 +152,9 @@ def _key(weight: Tensor, size: int, frozen: bool) -> tuple:
 
 
 def find(weight: Tensor, size: int, frozen: bool) -> Tensor | None:
-    """The memory of `size` bytes that is kept of the weight and may be used now, on the current stream.
+    """The kept memory of `size` bytes for the weight, if the current stream may use it now.
 
-    None where there is none yet, or none for the weight as torch knows it to be, and where a CUDA graph is
+    None if there is none yet, or none for the weight's version in torch, or if a CUDA graph is being
     captured.
     """
     kept = _kept.get(_key(weight, size, frozen))
@@ -169,7 +169,7 @@ def find(weight: Tensor, size: int, frozen: bool) -> Tensor | None:
 
 
 def _share(kept: _Kept, weight: Tensor):
-    """Makes the current stream wait for the stream that has made the halves."""
+    """Makes the current stream wait for the stream that made the halves."""
     if is_captured(weight):
         return  # a capture begins with a wait for all streams
     stream = torch.cuda.current_stream(weight.device)
@@ -182,9 +182,9 @@ def _version(weight: Tensor) -> int | None:
 
 
 def keep(weight: Tensor, size: int, frozen: bool, write: Callable[[Tensor], None]) -> Tensor | None:
-    """`find()`, or else new memory that is kept from now on, after `write(memory)` on the current stream.
+    """`find()`, or else new memory, which is kept from now on, after `write(memory)` on the current stream.
 
-    None where it could not be kept: a CUDA graph is captured, or the weight is used on many streams.
+    None if it cannot be kept: a CUDA graph is being captured, or the weight is used on many streams.
     """
     if (memory := find(weight, size, frozen)) is not None:
         if frozen and is_captured(weight):

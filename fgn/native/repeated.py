@@ -1,14 +1,13 @@
-"""The repeated call: what a call costs that is like one before it.
+"""The repeated call: a cheap way for a call that is like an earlier one.
 
-`fgn.calls.run_chain()` checks every argument, chooses a version and builds what the C library wants.
-Where the tensors could be used as they are, all that is kept as a `Call`, under a key of what decided it:
-the chain, the sizes, the dtypes, the device, the precision, the thread. The next call of that key looks it
-up, sees that the tensors are still such as can be used as they are, writes the addresses that have changed
-into the struct, and calls C. Whatever is different takes the long way, which says what is wrong with it, or
-does it.
+`fgn.calls.run_chain()` checks every argument, chooses a version and builds the C library's arguments. If the
+tensors needed no copies, all that is kept as a `Call`, under a key of everything that decided it: the chain,
+the sizes, the dtypes, the device, the precision, the thread. The next call with that key looks it up, checks
+that the tensors still need no copies, writes changed addresses into the struct, and calls C. Any other call
+takes the slow path, which reports what is wrong with it, or runs it.
 
-Nothing is shared between threads: the key has the thread's number, so two threads that call one module have a
-struct each.
+Threads share nothing: the key has the thread's number, so two threads that call one module have separate
+structs.
 """
 
 from __future__ import annotations
@@ -41,9 +40,9 @@ _tracing = torch._C._get_tracing_state
 
 
 def is_ordinary() -> bool:
-    """Whether nobody traces or transforms calls here: torch.compile, torch.export, torch.jit, torch.func,
-    autocast, a mode of `__torch_function__` or `__torch_dispatch__` (fake tensors are one), forward-mode
-    derivatives. Otherwise a call has to go by torch.library."""
+    """Whether calls are neither traced nor transformed here: by torch.compile, torch.export, torch.jit,
+    torch.func, autocast, a mode of `__torch_function__` or `__torch_dispatch__` (such as fake tensors),
+    forward-mode derivatives. Otherwise a call has to go through torch.library."""
     return not (
         torch.compiler.is_compiling()
         or _function_mode()
@@ -55,7 +54,7 @@ def is_ordinary() -> bool:
     )
 
 
-# Tensors of these types have no `__torch_function__` of their own.
+# Tensors of these types do not define `__torch_function__`.
 ORDINARY_TENSORS = frozenset((Tensor, Parameter))
 
 # ------------------------------------------------------------------------------------------------------------
@@ -70,15 +69,15 @@ _forgotten = 0
 
 
 def forget():
-    """Forgets every call: the next ones take the long way once."""
+    """Forgets every call: the next ones take the slow path once."""
     global _forgotten
     _forgotten += 1
     _calls.clear()
 
 
 def usable_address(tensor: Tensor) -> int:
-    """The tensor's address, or 0 where kernels cannot use it as it is: it is not contiguous, not aligned for
-    128-bit accesses, empty, not dense, or a view that negates what is in memory."""
+    """The tensor's address, or 0 if kernels would need a copy: it is not contiguous, not aligned for 128-bit
+    accesses, empty, not dense, or a negated view."""
     try:
         pointer = tensor.data_ptr()
     except RuntimeError:  # it has no such memory: it is sparse
@@ -91,15 +90,16 @@ def _refuse(*_) -> bool:
 
 
 class Arguments:
-    """The tensors of a kept call: where their addresses go in its struct, and what later ones have to be.
+    """The tensors of a kept call: the places of their addresses in its struct, and the requirements for later
+    ones.
 
-    torch's own guard compares a tensor's type, dtype, device, sizes and strides, and what dispatches on it
-    (it is sparse, negated, a transform's) with those of the call that was kept, all tensors in one call of
-    C++, as it does where compiled code is called again. So later tensors can be used as they are where those
-    of the kept call could, but for where their memory begins; where those could not, none is taken.
+    torch's own guard compares a tensor's type, dtype, device, sizes and strides, and its dispatch keys
+    (sparse, negated, a transform's) with those of the kept call, all tensors in one C++ call, as it does
+    before it runs compiled code again. So if the kept call's tensors needed no copies, later ones need none
+    either, except for alignment; if those needed copies, none is taken.
 
-    places: one for each tensor. tensors: None for an absent one. given: what the caller gave where vectors of
-    another dtype are used instead.
+    places: one for each tensor. tensors: None for an absent one. given: the caller's tensors, if vectors of
+    another dtype replace them.
     """
 
     __slots__ = ("absent", "dtypes", "guard", "places", "pointers", "present")
@@ -117,7 +117,7 @@ class Arguments:
         self.places = [ffi().cast("uintptr_t *", places[i]) for i in self.present]
 
     def like_before(self, tensors):
-        """The tensors that are there, or None where one is not such as the kept call's."""
+        """The present tensors, or None if one does not match the kept call's."""
         if self.absent:
             for place in self.absent:
                 if tensors[place] is not None:
@@ -126,14 +126,14 @@ class Arguments:
         return tensors if self.guard(*tensors) else None
 
     def converted(self, present):
-        """The same as the struct has them: vectors in another dtype where the caller gave those."""
+        """The same in the form of the struct: vectors converted to another dtype if the caller's differ."""
         return [
             one if one.dtype is dtype else one.to(dtype)
             for one, dtype in zip(present, self.dtypes, strict=True)
         ]
 
     def write(self, present) -> bool:
-        """Writes the addresses of these tensors into the struct. False where one is not aligned for 128-bit
+        """Writes the addresses of these tensors into the struct. False if one is not aligned for 128-bit
         accesses."""
         pointers = [tensor.data_ptr() for tensor in present]
         if pointers != self.pointers:
@@ -144,7 +144,7 @@ class Arguments:
         return True
 
     def point_to(self, tensors) -> bool:
-        """Lets the struct point to these tensors. False where one is not such as the kept call's."""
+        """Lets the struct point to these tensors. False if one does not match the kept call's."""
         if self.absent:
             present = self.like_before(tensors)
             return present is not None and self.write(present)
@@ -164,21 +164,21 @@ part_of = _reinterpret_tensor
 
 
 def empty_on(device: int):
-    """What makes tensors of given sizes, strides and dtype: of the CPU (-1), or of the current GPU. The host
-    takes half as long for it as for new_empty(); torch.compile's code calls it too."""
+    """A function that makes tensors of given sizes, strides and dtype on the CPU (-1) or the current GPU. It
+    takes the host half as long as new_empty(); torch.compile's code calls it too."""
     return _empty_strided_cpu if device < 0 else _empty_strided_cuda
 
 
 class Call:
     """What a thread keeps of a call.
 
-    chain: is kept so that its id stays its own. c_chain: the struct, this thread's. arguments: of the
-    parameters in their order. run: the C function on integers for pointers; it takes x, y, the workspace, its
-    size and the stream, and returns a status. raise_for: raises for a status that is not FGN_OK. y_layout:
-    y's sizes and strides. multiply: makes the product of x, the weight and the bias, where the plan finds it
-    in the workspace; else None. splits: whether the version splits the weight, or was taken before one that
-    does; then whether the weight is frozen, the bytes that are kept of it, that memory, and where its address
-    goes. converts: whether there are vectors of a type that the version does not read.
+    chain: kept so that no other object gets its id. c_chain: this thread's struct. arguments: of the
+    parameters in order. run: the C function with integers for pointers; it takes x, y, the workspace, its
+    size and the stream, and returns a status. raise_for: raises for a status other than FGN_OK. y_layout: y's
+    sizes and strides. multiply: computes the product of x, the weight and the bias, if the plan expects it in
+    the workspace; else None. splits: whether the version splits the weight, or was chosen over one that does;
+    then whether the weight is frozen, the number of kept bytes, their memory, and the place of its address.
+    converts: whether there are vectors of a type that the version does not read.
     """
 
     __slots__ = (
@@ -192,7 +192,7 @@ class Call:
             setattr(self, name, value)
 
     def find_prepared(self, weight: Tensor) -> bool:
-        """Whether what is kept of the weight, if anything is, is there as it was; its address goes into the
+        """Whether the kept halves of the weight, if any, are unchanged; writes their address into the
         struct."""
         frozen = prepared.is_frozen(weight)
         if frozen != self.frozen:
@@ -208,12 +208,12 @@ class Call:
         return True
 
     def now(self, x: Tensor, parameters: tuple[Tensor | None, ...], y_layout=None) -> Tensor | None:
-        """The result, where the call can be made: a counted one is of another library. y_layout: y's sizes
-        and strides, for an x of more dimensions, the rows of which are those of the kept call's."""
+        """The result, if the call can be made; a counted one uses another library. y_layout: y's sizes and
+        strides, for an x of more dimensions with the kept call's number of rows."""
         return None if self.device < 0 and is_counting.get() else self(x, parameters, y_layout)
 
     def __call__(self, x: Tensor, parameters: tuple[Tensor | None, ...], y_layout=None) -> Tensor | None:
-        """The result, or None where a tensor is not one that can be used as it is."""
+        """The result, or None if a tensor would have to be copied."""
         device = self.device
         if device >= 0 and torch._C._cuda_getDevice() != device:
             with torch.cuda.device(device):
@@ -269,7 +269,8 @@ def key_of(chain, x: Tensor, parameters: tuple[Tensor | None, ...], version, pre
 
 
 def settings() -> tuple:
-    """What may change a plan besides the tensors: torch's settings, and whether all calls were forgotten."""
+    """What may change a plan besides the tensors: torch's settings, and a count of how often all calls were
+    forgotten."""
     return torch._C._get_fp32_precision_getter("cuda", "matmul"), _deterministic(), _forgotten
 
 
@@ -279,7 +280,7 @@ def kept(key: tuple) -> Call | None:
 
 
 def repeat(chain, x, parameters: tuple, version, precision, with_gradients=None) -> Tensor | None:
-    """The result of an ordinary call that is like one before it, or None.
+    """The result of an ordinary call that is like an earlier one, or None.
 
     parameters: the weight, bias, norm_weight, norm_bias and the chain's operands, vectors and tensors.
     with_gradients: the same for tensors that require grad; it takes the call's key too.

@@ -10,7 +10,7 @@ from fgn.native.places import SOURCES
 
 
 def find(file: str) -> Path:
-    """The file in `cuda_c/` of this name, with or without its folder, and with or without `.cu`."""
+    """The file in `cuda_c/` of this name; its folder and `.cu` may be left out."""
     name = file if Path(file).suffix else f"{file}.cu"
     found = [path for path in sorted(SOURCES.rglob(Path(name).name)) if path.match(name)]
     if len(found) != 1:
@@ -23,7 +23,7 @@ def source_text(file: str, kernel: str | None = None) -> str:
     """The text of a file in `cuda_c/`, or of one function in it with the comment above it.
 
     file: its name, with or without `.cu`. kernel: the name of a function that starts in the first column.
-    FileNotFoundError or ValueError names what there is.
+    FileNotFoundError or ValueError lists what exists.
     """
     path = find(file)
     text = path.read_text()
@@ -31,8 +31,8 @@ def source_text(file: str, kernel: str | None = None) -> str:
         return text
     lines = text.splitlines(keepends=True)
     for first, line in enumerate(lines):
-        # A definition starts in the first column, if need be with its type in a line of its own, and its body
-        # ends with a brace there.
+        # A definition starts in the first column, perhaps with its type in a separate line, and its body ends
+        # with a brace there.
         own_line = line.startswith(f"{kernel}(")
         if own_line or re.match(rf"[a-zA-Z_].*\b{re.escape(kernel)}\(", line):
             opening = next(i for i in range(first, len(lines)) if lines[i].rstrip().endswith(("{", ";")))

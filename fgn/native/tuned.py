@@ -1,9 +1,9 @@
 """What `fgn.tune()` has found fastest, for the calls that it measured.
 
-A choice is a version and a candidate of it (fgn_plan_candidate() in cuda_c/fgn.h). Choices are kept in one
-small file for each GPU, in the `tuned` folder beside the libraries that are built, with a mark of the
-library's sources: choices of another build are not used, and are replaced by the next `fgn.tune()`. A file
-that cannot be read counts as none.
+A choice is a version and one of its candidates (fgn_plan_candidate() in cuda_c/fgn.h). Choices are kept in
+one small file for each GPU, in the `tuned` folder beside the built libraries, with a digest of the library's
+sources: choices of another build are not used, and the next `fgn.tune()` replaces them. An unreadable file
+counts as missing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fgn.native.library import for_device
 
 
 class Choice(NamedTuple):
-    """A version, and which of its ways to run a chain: 0 is the one that it expects to be fastest."""
+    """A version, and the number of its way to run a chain: 0 is the one that it expects to be fastest."""
 
     version: str
     candidate: int
@@ -43,7 +43,7 @@ def device_name(device: torch.device) -> str:
 
 
 def key_of(chain: Chain, shape: Shape, precision: str, frozen: bool) -> str:
-    """What a choice is for: the operators' kinds, the sizes, the precision, whether the weight is frozen."""
+    """The key of a choice: the operators' kinds, the sizes, the precision, whether the weight is frozen."""
     steps = [
         " ".join(step.kind + (":" if step.operand is not None else "") for step in steps)
         for steps in (chain.before, chain.after)
@@ -59,7 +59,7 @@ def path_of(device: torch.device) -> Path:
 
 
 def _mark(device: torch.device) -> str:
-    """What tells this build of the library from others."""
+    """What distinguishes this build of the library from others."""
     path = for_device(device.type).path
     return digest(path.with_suffix(".stamp").read_text().partition("\n")[0].rpartition(" ")[0])
 
@@ -83,13 +83,13 @@ def _choices_of(device: torch.device) -> dict[str, Choice]:
 
 
 def choice(device: torch.device, chain: Chain, shape: Shape, precision: str, frozen: bool) -> Choice | None:
-    """What was found fastest for such a call, or None."""
+    """The fastest choice for such a call, or None."""
     choices = _choices_of(device)
     return choices.get(key_of(chain, shape, precision, frozen)) if choices else None
 
 
 def choose(device: torch.device, key: str, chosen: Choice | None):
-    """From now on such calls run so, in this process; None: by the default."""
+    """From now on such calls run this way in this process; None: the default."""
     choices = _choices_of(device)
     if chosen is None:
         choices.pop(key, None)
@@ -98,7 +98,7 @@ def choose(device: torch.device, key: str, chosen: Choice | None):
 
 
 def save(device: torch.device):
-    """Keeps the choices for later processes."""
+    """Saves the choices for later processes."""
     path = path_of(device)
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"library": _mark(device), "choices": _choices_of(device)}, indent=1)
@@ -107,7 +107,7 @@ def save(device: torch.device):
 
 
 def forget(device: torch.device):
-    """Forgets every choice for this device, the file too."""
+    """Forgets every choice for this device, and deletes the file."""
     with _lock:
         _choices[device_name(device)] = {}
         path_of(device).unlink(missing_ok=True)
@@ -118,7 +118,7 @@ def forget(device: torch.device):
 
 
 class Noted(NamedTuple):
-    """A call that the model of `fgn.tune()` made."""
+    """A call of the model during `fgn.tune()`."""
 
     chain: Chain
     x: Tensor
@@ -136,7 +136,7 @@ class Noted(NamedTuple):
 
 
 class Calls(dict):
-    """The calls of a model by their keys. times: how many there are of each."""
+    """The calls of a model by their keys. times: the number of calls for each."""
 
     def __init__(self):
         super().__init__()
@@ -147,7 +147,7 @@ _calls: ContextVar[Calls | None] = ContextVar("calls that tune() looks for", def
 
 
 def note(chain: Chain, x: Tensor, parameters, precision: str, frozen: bool):
-    """Notes a call for the `tune()` that is under way, if there is one."""
+    """Notes a call for a running `tune()`, if there is one."""
     calls = _calls.get()
     if calls is not None and len(x) > 0:
         noted = Noted(chain, x, dict(parameters), precision, frozen)
@@ -157,7 +157,8 @@ def note(chain: Chain, x: Tensor, parameters, precision: str, frozen: bool):
 
 @contextmanager
 def noting():
-    """Yields the calls that are made here and now, by their keys; not those that repeat one before."""
+    """Yields the calls made in this context and thread, by their keys, without those that repeat an earlier
+    one."""
     calls = Calls()
     token = _calls.set(calls)
     try:

@@ -1,4 +1,4 @@
-"""Figures and colours of pictures that know nothing of fgn's chains: those of puzzles need no torch."""
+"""Figures and colours of pictures without fgn's chains: those of puzzles need no torch."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.figure import Figure
 
-# Limits of a prediction: the largest decides, and the others are lighter. Measured values and wrong ones are
-# red.
+# Limits of a prediction: the largest decides, and the others are lighter. Measured and wrong values are red.
 LIMIT_COLOUR, LARGEST_LIMIT_COLOUR = "#A9C4D9", "#31688E"
 MEASURED_COLOUR = WRONG_COLOUR = "#D55E00"
 PART_COLOURS = {"product": "#31688E", "operators": "#E69F00", "norm": "#35B779"}
@@ -20,7 +19,7 @@ def new_figure(
     figure, axes = plt.subplots(
         rows, columns, figsize=(width, height), squeeze=False, layout="constrained", **options
     )
-    # Once closed, a figure is shown where it is returned, and not a second time by pyplot.
+    # A closed figure is shown where it is returned, and not a second time by pyplot.
     plt.close(figure)
     return figure, axes
 

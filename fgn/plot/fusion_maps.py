@@ -20,7 +20,7 @@ from fgn.model.predictions import NOTHING
 from fgn.plot.figures import PART_COLOURS, new_figure, plain
 from fgn.plot.style import colour
 
-# Purple and orange are told apart by everybody; 1, where nothing is bought, is white.
+# Everybody can distinguish purple and orange; 1, where nothing is bought, is white.
 MAP_COLOURS = plt.colormaps["PuOr"]
 MAP_LIMITS = (0.25, 16)
 ALONE_COLOUR, BYTES_COLOUR, FUSED_COLOUR = "#A9C4D9", "#31688E", "#E69F00"
@@ -37,7 +37,7 @@ def checked(frame: pd.DataFrame, title: str = "") -> Figure:
     axes.axhline(1, color="black", linewidth=0.8, zorder=1)
     subjects = [name for name in dict.fromkeys(frame.subject) if name not in RIVALS]
     subjects += [name for name in RIVALS if name in set(frame.subject)]
-    # Neighbours on the ladder have nearly one colour, so each has a mark of its own.
+    # Neighbours on the ladder have nearly the same colour, so each has its own mark.
     marks = itertools.cycle(("o", "^", "v", "<", ">", "P", "*", "h", "d", "p"))
     markers = dict(zip(RIVALS, ("s", "D", "X"), strict=True))
     markers |= {name: next(marks) for name in subjects if name not in markers}
@@ -122,7 +122,7 @@ def composition(tables: dict[str, pd.DataFrame], measured: dict[str, float] | No
 
 
 def operators(frame: pd.DataFrame, title: str = "") -> Figure:
-    """What each operator takes in launches of its own, and fused; from `fgn.model.operators()`."""
+    """The time of each operator in its own launches, and fused; from `fgn.model.operators()`."""
     figure, ((axes,),) = new_figure(9.4, 1.5 + 0.62 * len(frame))
     places = np.arange(len(frame))
     axes.barh(places - 0.18, frame["alone, µs"], 0.34, color=ALONE_COLOUR, label="in launches of its own")
@@ -154,9 +154,9 @@ def fusion_maps(
 ) -> Figure:
     """What fusing buys, a panel for each map of `fgn.model.fusion_map()`.
 
-    A number: how many times as long the unfused chain takes. Hatched: nothing is bought, the time falls by
-    less than 5 %, or grows. Circles: what was measured, from `fgn.model.recorded_ratios()`, for each map.
-    mark: a (batch, width) to be framed.
+    A number: how many times as long the unfused chain takes. Hatched: nothing is bought; the time falls by
+    less than 5 %, or grows. Circles: measured values, from `fgn.model.recorded_ratios()`, for each map. mark:
+    a (batch, width) to be framed.
     """
     across = 1 if len(maps) == 1 else 2
     down = -(-len(maps) // across)
@@ -216,7 +216,7 @@ def fusion_maps(
 
 
 def _number(axes, x: int, y: int, predicted: float, norm, measured: float | None):
-    """The number in a cell of a map; where there is a measured one, that, in a circle of its own colour."""
+    """The number in a cell of a map; a measured one replaces it, in a circle of its own colour."""
     shown = predicted if measured is None else measured
     face = MAP_COLOURS(norm(math.log2(shown)))
     ink = "white" if np.dot(face[:3], (0.3, 0.59, 0.11)) < 0.45 else "black"

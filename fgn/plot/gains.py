@@ -14,8 +14,8 @@ from fgn.plot.style import WIDTH, colour, legend_below
 
 
 def gains(frame: pd.DataFrame, gpu: str) -> Figure:
-    """Two bars for each chain: torch's operators one after the other, and the chain as one call; in ms where
-    they were measured, else in MB. frame: `Explanation.chains`. ValueError where no chain was called."""
+    """Two bars for each chain: torch's operators one after the other, and the chain as one call; in ms if
+    they were measured, else in MB. frame: `Explanation.chains`. ValueError if no chain was called."""
     if not len(frame):
         raise ValueError("chains: expected at least one chain, and the model called none")
     measured = "fgn_ms" in frame

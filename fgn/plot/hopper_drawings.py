@@ -1,4 +1,4 @@
-"""Drawings of the puzzles about what Hopper has: where wgmma looks for a tile, and a cluster of blocks."""
+"""Drawings of the puzzles about Hopper: where wgmma finds a tile, and a cluster of blocks."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def step_timeline(frame: pd.DataFrame, title: str = "", until: float | None = No
     """Who does what on one multiprocessor, from `fgn.teaching.hopper_steps.timeline()`.
 
     A colour is a stage of the ring: its copy, which ends when its bytes have landed, and the multiplications
-    that read it. The last row has all multiplications together. until: where the axis ends, in clocks.
+    that read it. The last row has all multiplications. until: the end of the axis, in clocks.
     """
     end = until or frame.end.max()
     shown = frame[frame.begin < end]
@@ -64,7 +64,7 @@ def step_timeline(frame: pd.DataFrame, title: str = "", until: float | None = No
 
 
 def predicted_and_measured(frame: pd.DataFrame, title: str = "") -> Figure:
-    """The time of the chain at each step: as predicted and as measured, a panel for each shape.
+    """The predicted and the measured time of the chain at each step, a panel for each shape.
 
     frame: from `fgn.teaching.hopper_steps.results()`.
     """

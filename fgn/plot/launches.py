@@ -8,7 +8,7 @@
 `predicted_measured()`  predictions against what was measured
 `draw()` all of these for which a profile has the metrics, and the roofline (`fgn.plot.roofline`)
 
-A plot says by ValueError which metric it misses: a simulator has no time and no warps that wait.
+A plot raises ValueError with the missing metric: a simulator has no times and no waiting warps.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ LIMITING = "#B04A00"
 
 
 def _swatches(axes, names, places=None):
-    """A square in the version's colour beside each name at a vertical axis; `places` are there for names."""
+    """A square in the version's colour beside each name at a vertical axis; `places` are the names'
+    positions."""
     axes.tick_params(axis="y", length=0, pad=14)
     for name, place in zip(names, names if places is None else places, strict=True):
         axes.plot(
@@ -82,10 +83,10 @@ QUANTITIES = {
 
 
 def bars(launches: pd.DataFrame, quantity: str = "time", machine: Machine | None = None) -> Figure:
-    """What each launch took or moved: a bar for each version and for torch's ways, a piece for each launch.
+    """What each launch took or moved: a bar for each version and torch's, a piece for each launch.
 
     launches: of one problem. quantity: "time" or "dram". With `machine`, lines mark the floor: the least time
-    that it allows, or the bytes that must move. A bar far longer than most is cut.
+    that it allows, or the bytes that must move. A bar far longer than most is cut off.
     """
     if quantity not in QUANTITIES:
         raise ValueError(f"quantity: expected one of {', '.join(QUANTITIES)}, got {quantity!r}")
@@ -134,7 +135,7 @@ def bars(launches: pd.DataFrame, quantity: str = "time", machine: Machine | None
 
 
 def _floors(launches: pd.DataFrame, quantity: str, machine: Machine | None) -> dict[str, float]:
-    """The floor of the problem, in ms or MB, and what it would be without tensor cores."""
+    """The floor of the problem, in ms or MB, and the floor without tensor cores."""
     chain, *sizes, precision = launches[PROBLEM].iloc[0]
     if machine is None or chain not in CHAINS:
         return {}
@@ -162,11 +163,11 @@ def _sum(row: pd.Series, names) -> float | None:
 
 
 def flows(launch: pd.Series) -> dict[tuple[str, str], float | None]:
-    """The bytes of one launch from one level to the next, None where the profile does not say.
+    """The bytes of one launch from one level to the next, None if the profile does not have them.
 
-    Between registers and L1 or shared memory, these are the bytes that instructions asked for; where only
-    requests were counted, shared memory's are 128 bytes for each wavefront. From L1 to shared memory go
-    copies that do not pass through registers; copies by TMA are not counted.
+    Between registers and L1 or shared memory, these are the bytes that instructions asked for; if only
+    requests were counted, shared memory has 128 bytes for each wavefront. From L1 to shared memory go copies
+    that bypass registers; copies by TMA are not counted.
     """
     asked = m.ASKED
     shared_in = [asked["shared", "ld"], asked["shared", "ldsm"], asked["shared", "gmma"]]
@@ -206,7 +207,7 @@ MOST_CHARTS = 4
 
 def memory_chart(launches: pd.DataFrame) -> Figure:
     """The bytes of each launch between the levels of memory, one column of boxes for each launch, four at
-    most. An arrow is the wider the more bytes it carries, on a logarithmic scale."""
+    most. An arrow's width shows its bytes, on a logarithmic scale."""
     if not 1 <= len(launches) <= MOST_CHARTS:
         raise ValueError(f"launches: memory_chart() expected 1 to {MOST_CHARTS}, got {len(launches)}")
     figure, axes = new_figure(max(6.5, 3.2 * len(launches)), 5.4, columns=len(launches))
@@ -270,7 +271,7 @@ def _time(nanoseconds: float) -> str:
 
 
 def _title(launches: pd.DataFrame) -> str:
-    # A call of one's own is no chain, and has no product to be told from other launches.
+    # A user's call is no chain, and has no product to distinguish from other launches.
     which = "the launch with the matrix product: " if launches.chain.iloc[0] else ""
     return f"{which}{launches_title(launches)}"
 
@@ -278,8 +279,8 @@ def _title(launches: pd.DataFrame) -> str:
 def stalls(launches: pd.DataFrame) -> Figure:
     """Why warps did not issue, in the launch with the matrix product of each subject.
 
-    A bar is the whole time of the resident warps; its pieces are what they did: "selected" is issuing, and
-    every other piece is waiting, for the reason that ncu names.
+    A bar is the whole time of the resident warps, and its pieces are their states: "selected" is issuing, and
+    every other piece is waiting, for ncu's reason.
     """
     require(launches, [m.STALLS["selected"]], "stalls()")
     main = heads(launches)
@@ -337,9 +338,9 @@ RESERVED_BYTES = 1024  # of shared memory, which CUDA takes for each block
 def blocks_by_shared_memory(launches: pd.DataFrame) -> pd.Series:
     """How many blocks shared memory would allow each launch.
 
-    ncu counts within the part of L1 that the driver has made shared memory for this launch, and the driver
-    gives no more than the blocks that registers allow can use. So kernels with the same shared memory get
-    limits of 1 and of 10. Here each has as much as any of the launches shows a multiprocessor to give.
+    ncu uses the part of L1 that the driver has made shared memory for this launch, and the driver gives only
+    what the blocks allowed by registers can use. So kernels with the same shared memory get limits of 1 and
+    of 10. Here each gets the most that any of the launches shows to be available.
     """
     counted = launches[m.OCCUPANCY_LIMITS["shared memory"]]
     asked = launches[m.SHARED_STATIC] + launches[m.SHARED_DYNAMIC]
@@ -349,8 +350,8 @@ def blocks_by_shared_memory(launches: pd.DataFrame) -> pd.Series:
 
 
 def occupancy(launches: pd.DataFrame) -> Figure:
-    """The warps on a multiprocessor in the launch with the matrix product, possible and measured, and the
-    warps that each resource would allow. The resource that allows the fewest is printed bold and in red."""
+    """The possible and measured warps on a multiprocessor in the launch with the matrix product, and the
+    warps that each resource would allow. The resource that allows the fewest is bold and red."""
     require(launches, [*m.OCCUPANCY_LIMITS.values(), m.OCCUPANCY], "occupancy()")
     main = heads(launches)
     figure, ((axes, table),) = new_figure(WIDE, 2.0 + 0.34 * len(main), columns=2, width_ratios=(1, 1.5))
@@ -394,8 +395,8 @@ def predicted_measured(frame: pd.DataFrame, unit: str, words: str = "") -> Figur
     """Predictions against measurements, on logarithmic axes. On the line the two agree; in the grey band they
     differ by at most 15 %.
 
-    frame: predicted, measured, subject (a version or one of torch's). unit: of both. words: the title. Where
-    each subject has one point, its number stands beside the point.
+    frame: predicted, measured, subject (a version or one of torch's). unit: of both. words: the title. If
+    each subject has one point, its number is beside the point.
     """
     missing = [name for name in ("predicted", "measured", "subject") if name not in frame]
     if missing:
@@ -434,7 +435,8 @@ def predicted_measured(frame: pd.DataFrame, unit: str, words: str = "") -> Figur
 
 
 def _some_heads(launches: pd.DataFrame) -> pd.DataFrame:
-    """The product's launch of as many versions as a memory chart has room for, from the first to the last."""
+    """The product's launch of some versions, from the first to the last: as many as a memory chart has room
+    for."""
     main = heads(launches)
     names = [name for name in main.index if name not in TORCH_COLOURS] or list(main.index)
     chosen = np.unique(np.linspace(0, len(names) - 1, MOST_CHARTS).round().astype(int))

@@ -1,4 +1,4 @@
-"""Plots of what the notebooks predict and count (`fgn.teaching.lessons`), before and after it is measured."""
+"""Plots of the notebooks' predictions and counts (`fgn.teaching.lessons`), before and after measurements."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from fgn.plot.style import (
 def limits(prediction: pd.DataFrame, measured: dict[str, float], title: str = "") -> Figure:
     """The time of each limit of a rung, from `lessons.predict()`, and the measured times as vertical lines.
 
-    Where no machine is known, the bars are the cycles of a multiprocessor for each step.
+    Without a known machine, the bars are the cycles of a multiprocessor for each step.
     """
     unit = "ms" if prediction.ms.notna().any() else "cycles"
     values = prediction[unit][prediction[unit] > 0]
@@ -70,7 +70,7 @@ def _bars(
     launches: dict[str, pd.DataFrame], height: float, moved, colours: dict, words
 ) -> tuple[Figure, Axes]:
     """One bar for each version, one piece for each row of its table. moved: (the length, the key of the
-    colour) of a row. words: a function of a bar's length and table, which returns the text behind the bar."""
+    colour) of a row. words: a function of a bar's length and table, which returns the text at its end."""
     figure, (axes,) = panels(1, 1.6 + height * len(launches))
     for version, table in launches.items():
         left = 0.0
@@ -134,7 +134,7 @@ def savings(frame: pd.DataFrame, title: str = "") -> Figure:
     chains = list(dict.fromkeys(frame.chain))
     figure, (axes,) = panels(1, 1.4 + 0.27 * (len(frame) + len(chains)))
     sizes = [f"{row.batch} × {row.in_features} → {row.out_features}" for row in frame.itertuples()]
-    # A chain's name takes a line of its own, above its shapes.
+    # A chain's name has its own line, above its shapes.
     places = np.array([row + 1 + chains.index(chain) for row, chain in enumerate(frame.chain)])
     most = max(frame.predicted_percent.max(), frame.measured_percent.max(), 5)
     measured = frame.measured_percent.clip(lower=-2 * most)
@@ -152,7 +152,7 @@ def savings(frame: pd.DataFrame, title: str = "") -> Figure:
     for chain in chains:
         first = places[list(frame.chain).index(chain)] - 1
         place = {"xytext": (4, 0), "textcoords": "offset points", "fontweight": "bold", "fontsize": 9}
-        # The line at 0 and the grid do not strike the name through.
+        # The line at 0 and the grid do not cross the name.
         place["bbox"] = {"facecolor": "white", "edgecolor": "none", "pad": 1}
         axes.annotate(chain, (0, first), xycoords=("axes fraction", "data"), va="center", **place)
     axes.set_ylim(-0.6, places.max() + 0.6)
@@ -192,10 +192,10 @@ def share_of_fusion(curves: pd.DataFrame, measured: pd.DataFrame, title: str = "
 
 
 def warp_sectors(addresses: dict[str, np.ndarray], counted: dict[str, float], title: str = "") -> Figure:
-    """Which memory one request of a warp touches: a strip for each access pattern.
+    """The memory that one request of a warp touches: a strip for each access pattern.
 
     addresses: of the 32 lanes, in bytes from the first, each reading 4. counted: the sectors of a request.
-    Light: sectors of 32 bytes that have to move. Dark: the bytes of them that were asked for.
+    Light: sectors of 32 bytes that have to move. Dark: their requested bytes.
     """
     figure, (axes,) = panels(1, 1.3 + 0.34 * len(addresses))
     end = 32 * (1 + max(int(of_lanes.max()) for of_lanes in addresses.values()) // 32)
@@ -218,7 +218,7 @@ def warp_sectors(addresses: dict[str, np.ndarray], counted: dict[str, float], ti
 
 
 def warp_banks(words: dict[str, np.ndarray], counted: dict[str, float], title: str = "") -> Figure:
-    """How many words one request of a warp wants of each bank: a strip for each access pattern.
+    """The number of words that one request of a warp needs from each bank: a strip for each access pattern.
 
     words: 32 numbers for each pattern, from `lessons.words_in_banks()`. counted: wavefronts of a request.
     """
@@ -250,7 +250,7 @@ def warp_banks(words: dict[str, np.ndarray], counted: dict[str, float], title: s
 
 
 def _two_in_a_legend(axes, label: str):
-    """The legend of two kinds above the axes, and what x is."""
+    """The legend of two kinds above the axes, and the label of x."""
     plain(axes)
     axes.legend(
         ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2

@@ -4,8 +4,8 @@
     fgn.play(lambda: in_chunks[1, 32](y, x), lambda: side_by_side[1, 32](y, x))
 
 It shows the line that a warp executes, the sectors of global memory that its lanes ask for, the words of
-shared memory in their banks, the values, those of locals too, and which warps wait. Two calls are played
-beside each other.
+shared memory in their banks, the values, including those of locals, and which warps wait. Two calls are
+played side by side.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def _texts(trace: Trace) -> dict[str, list[str]]:
 
 
 class _Panel:
-    """One trace in a scene: the code beside the memory, or, in a column, above it.
+    """One trace in a scene: the code beside the memory or, in a column, above it.
 
-    height: what it takes of the scene. rows: of code, in a column.
+    height: its part of the scene. rows: of code, in a column.
     """
 
     def __init__(self, scene: Scene, trace: Trace, warp: int | None, x: float, rows: int | None):
@@ -76,7 +76,7 @@ class _Panel:
         self.warps = parts.Warps(scene, x, below, trace.warps, self.warp)
 
     def looks(self, everything, first: int, end: int) -> Iterator[dict]:
-        """How the panel looks in each step, from `first` on, and at the fault, if there is one."""
+        """The panel's state in each step, from `first` on, and at the fault, if there is one."""
         trace, warp = self.trace, self.warp
         waiting: set[int] = set()
         latest = None  # the shown warp's latest line
@@ -105,7 +105,7 @@ class _Panel:
             yield self._fault_state(state)
 
     def ended(self, state: dict, steps: int) -> dict:
-        """How the panel looks when it has come to its end and another one goes on."""
+        """The panel's state when it has ended and another one goes on."""
         return state | self._caption(f"done after {steps} steps")
 
     def _caption(self, words: str) -> dict:
@@ -135,11 +135,11 @@ class _Panel:
 
 
 class Player:
-    """One trace, or two in step, with a slider, which a notebook shows. `frames()` are single steps that need
-    no script.
+    """One trace, or two in parallel, with a slider, which a notebook shows. `frames()` are single steps that
+    need no script.
 
-    trace: what is drawn; of two, the left one. traces: all. scene: the drawing, whose `svg(step)` is one step
-    as a picture.
+    trace: the drawn one; of two, the left one. traces: all. scene: the drawing; its `svg(step)` is a step as
+    a picture.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Player:
 
 
 class Frames:
-    """Single steps of a scene, for a page on which no script runs."""
+    """Single steps of a scene, for a page without scripts."""
 
     def __init__(self, scene: Scene, steps: Sequence[int]):
         for step in steps:
@@ -213,7 +213,7 @@ class Frames:
 
 
 def _recorded(call: Callable[[], object], block: int, launch: int) -> Trace:
-    """The trace with locals. Where their room in shared memory makes a difference, it is left out."""
+    """The trace with locals, or without them if their room in shared memory makes a difference."""
     try:
         trace = record(call, block, launch, MOST_EVENTS, locals=True)
     except (BuildError, KernelFault):
@@ -237,15 +237,15 @@ def play(
 ) -> Player:
     """Runs `call` on the counted simulator, and shows what one block of a launch does, with a slider.
 
-    call: without arguments, running fgn's functions, modules or live kernels on CPU tensors. beside: another
-    such call, which is shown to the right, in step with the first. block: its
-    number in the grid, x fastest. launch: which of the call's launches. warp: whose addresses and values are
-    shown; by default 0, or the warp whose thread ended the launch with a fault: a race is played to its end
-    instead of raised. first, steps: which steps are drawn; in a step each warp that does not wait makes one
-    request.
+    call: a function without arguments that runs fgn's functions, modules or live kernels on CPU tensors.
+    beside: another such call, which is shown to the right, in parallel with the first. block: its
+    number in the grid, x fastest. launch: the number of the call's launch. warp: the one whose addresses and
+    values are shown; by default 0, or the warp whose thread ended the launch with a fault: a race is played
+    to its end instead of raised. first, steps: the steps to draw; in a step each warp that does not wait
+    makes one request.
 
-    IndexError where the call has no such launch or block; ValueError for a warp or a step that does not
-    exist; TypeError where `call` is no function, or another argument no whole number.
+    IndexError if the call has no such launch or block; ValueError for a warp or a step that does not exist;
+    TypeError if `call` is no function, or another argument no whole number.
     """
     for name, number in (("block", block), ("launch", launch), ("first", first), ("steps", steps)):
         if not isinstance(number, int):

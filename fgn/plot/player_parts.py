@@ -1,6 +1,6 @@
-"""What the player is put together from: code, sectors, banks, values and warps, each a part of a scene.
+"""The parts of the player: code, sectors, banks, values and warps, each a part of a scene.
 
-A part draws its boxes when it is made; its `state()` says how they look in a step.
+A part draws its boxes when it is made; its `state()` gives their look in a step.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Code:
 
 
 class Sectors:
-    """The sectors that one request asks of global memory; the words that lanes want are dark."""
+    """The sectors that one request asks of global memory; the lanes' words are dark."""
 
     CELL, HEIGHT = 6.75, 13
 
@@ -176,7 +176,7 @@ class Banks:
         most = max(len(words) for words in wanted)
         state = {self.count_title: ("", "different words that the shown warp wants of each bank")}
         for box, words in zip(self.counts, wanted, strict=True):
-            # As many words of a bank as a lane wants come one after the other anyway.
+            # A lane's several words from one bank come one after the other anyway.
             is_conflict = len(words) == most > max(1, event.bytes // WORD_BYTES)
             fill = "empty" if not words else "wrong" if is_conflict else "read by others"
             state[box] = (fill, str(len(words)) if words else "")
@@ -184,13 +184,12 @@ class Banks:
 
 
 class Values:
-    """The values that the first lanes have read or written in the line at which the shown warp is."""
+    """The values that the first lanes have read or written in the shown warp's present line."""
 
     CELL = 50
 
     def __init__(self, scene: Scene, x: float, y: float, arrays: Sequence[Array]):
-        # Nothing says which type shared memory holds; if all arguments have one type, it is probably that
-        # one.
+        # The type in shared memory is unknown; if all arguments have one type, it is probably that one.
         types = {array.dtype for array in arrays if array.space == "global"}
         self.shared_type = next(iter(types)) if len(types) == 1 else None
         self.title = scene.label(x, y, "", "bold")
@@ -230,7 +229,7 @@ class Values:
         return state
 
     def _dtype(self, event: Event, lane: int) -> str | None:
-        """The name of the dtype as which to show the value of a lane; None where it is not known."""
+        """The name of the dtype for showing a lane's value, or None."""
         if lane not in event.values:
             return None
         if event.array.space == "global":
@@ -241,10 +240,10 @@ class Values:
 
 
 class Locals:
-    """The scalar locals of the shown warp's first lanes, before the step. bottom: where it ends."""
+    """The scalar locals of the shown warp's first lanes, before the step. bottom: its lower end."""
 
     def __init__(self, scene: Scene, x: float, y: float, trace: Trace):
-        # In the order in which the kernel comes to them.
+        # In the order in which the kernel reaches them.
         self.arrays = list(dict.fromkeys(name for event in trace.events for name in event.locals or ()))
         self.bottom, self.cells = y, {}
         if not self.arrays:
@@ -273,7 +272,7 @@ class Locals:
 
 
 def _is_no_float(bits: int) -> bool:
-    """Whether four bytes are hardly meant as a float: next to nothing, or a NaN that no arithmetic makes."""
+    """Whether four bytes are hardly meant as a float: a tiny number, or a NaN that no arithmetic makes."""
     number = _number(bits, "float32")
     is_odd_nan = math.isnan(number) and bits & 0x003FFFFF != 0
     return is_odd_nan or 0 < abs(number) < 1e-30
@@ -285,7 +284,7 @@ def _number(bits: int, dtype: str):
 
 
 def _value(bits: int, size: int, dtype: str) -> str:
-    """The first value of an access of `size` bytes, in few letters."""
+    """The first value of an access of `size` bytes, as a short text."""
     number = _number(bits, dtype)
     is_short = isinstance(number, int) and len(str(number)) <= MOST_DIGITS
     text = str(number) if is_short or isinstance(number, complex) else f"{number:.3g}"
@@ -293,7 +292,7 @@ def _value(bits: int, size: int, dtype: str) -> str:
 
 
 class Warps:
-    """A box for each warp of the block: what it does in this step. Below, what all have asked for so far."""
+    """A box for each warp of the block: its action in this step. Below are the requests of all so far."""
 
     FILLS = (
         ("read", "loads"),

@@ -1,5 +1,5 @@
-"""A drawing for each puzzle: which thread works on which element, and where the element lies. Sizes are
-smaller than in the task."""
+"""A drawing for each puzzle: which thread works on which element, and where the element is. Sizes are smaller
+than in the task."""
 
 from __future__ import annotations
 

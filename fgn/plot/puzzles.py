@@ -1,4 +1,4 @@
-"""The board of all puzzles: which are solved."""
+"""The board of all puzzles: it shows which are solved."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _state(record) -> str:
     return TRIED if record.checks else OPEN
 
 
-# How a puzzle of a student's is drawn in a picture of the class, by what the check said.
+# The look of a student's puzzle in a picture of the class, by the check's verdict.
 OF_CLASS = {
     "solved": (PART_COLOURS["norm"], "✓"),
     "over budget": ("#CFE8C9", "slow"),
@@ -33,7 +33,8 @@ _OTHER = ("#E08E8E", "fails")  # it does not compile, ends its process, does not
 
 
 def class_board(details) -> Figure:
-    """Who is stuck where: a row for each student, a column for each puzzle, and how many have solved it.
+    """Where students are stuck: a row for each student, a column for each puzzle, and how many have solved
+    it.
 
     details: a table with the columns student, puzzle, points and kind, as `grading.details()` makes it.
     """
@@ -63,7 +64,7 @@ def class_board(details) -> Figure:
 def board(notebooks: dict[str, list[tuple[str, object]]]) -> Figure:
     """A tile for each puzzle, a row for each notebook, coloured by how far the learner is.
 
-    notebooks: for the beginning of each notebook's name, the titles of its puzzles, each with its record of
+    notebooks: by the beginning of each notebook's name, the titles of its puzzles, each with its record of
     `fgn.puzzles.store`.
     """
     most = max(map(len, notebooks.values()))

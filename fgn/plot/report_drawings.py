@@ -1,5 +1,5 @@
-"""Reports of the puzzles about profiles: what each part of a GPU needs for the kernel that a learner begins
-with, and what each of its lines asks for. They are predictions, of launches that fill the GPU."""
+"""Reports of the puzzles about profiles: what each part of a GPU needs for the learner's initial kernel, and
+what each of its lines asks for. They are predictions for launches that fill the GPU."""
 
 from __future__ import annotations
 

@@ -25,15 +25,15 @@ PROBLEM = ["chain", "batch", "in_features", "out_features", "groups"]
 
 
 def _title(problem: tuple) -> str:
-    """The heading of a panel; `problem` is a machine, if results of several are drawn, and `PROBLEM`."""
+    """The heading of a panel; `problem` is the machine, if results of several are drawn, and `PROBLEM`."""
     *machine, chain, batch, in_features, out_features, groups = problem
     sizes = f"{batch} × {in_features} → {out_features}, {groups} group{'s' if groups > 1 else ''}"
     return "\n".join([*machine, chain, sizes])
 
 
 def _panel_keys(results: pd.DataFrame, columns: list[str]) -> list[str]:
-    """The columns that panels differ in. Results may have a column `machine`, the machine on which they were
-    measured."""
+    """The columns that differ between panels. Results may have a column `machine`, the machine of the
+    measurement."""
     return ["machine", *columns] if "machine" in results else columns
 
 
@@ -63,10 +63,10 @@ def _simulated(rows: pd.DataFrame) -> str:
 def times(results: pd.DataFrame, machines: Machine | dict[str, Machine] | None = None) -> Figure:
     """The time of the chain by version, next to torch's, one panel per problem.
 
-    Bars are medians, their whiskers the 10th and 90th percentiles; a bar far longer than most is cut. The
+    Bars are medians, their whiskers the 10th and 90th percentiles; a bar far longer than most is cut off. The
     grey bar is the bare F.linear, which does only the chain's matrix product. With `machines`, a dashed line
-    marks the floor (`fgn.measure.floor()`); results of several machines, told apart by a column `machine`,
-    come with the description of some of them by name.
+    marks the floor (`fgn.measure.floor()`). Results of several machines have a column `machine`, and
+    `machines` has the descriptions of some by name.
     """
     measured = results[
         results.median_ms.notna() & ((results.part == "chain") | (results.subject == F_LINEAR))
@@ -101,7 +101,8 @@ def times(results: pd.DataFrame, machines: Machine | dict[str, Machine] | None =
 def gemm_ladder(results: pd.DataFrame) -> Figure:
     """The speed of each version's matrix product, in percent of the bare F.linear's, one panel per shape."""
     linear = results[(results.part == "linear") & results.median_ms.notna()]
-    # The matrix product is the same in every chain of a shape: the first chain's measurement stands for all.
+    # The matrix product is the same in every chain of a shape, so the first chain's measurement is used for
+    # all.
     sizes = _panel_keys(linear, ["batch", "in_features", "out_features"])
     linear = linear.drop_duplicates([*sizes, "subject"])
     shapes = list(linear.groupby(sizes, sort=False))
@@ -149,7 +150,7 @@ def errors(comparison: pd.DataFrame) -> Figure:
 def error_maps(maps: dict[str, np.ndarray]) -> Figure:
     """Where results are wrong: a panel for each, the error of every element from `Diagnosis.errors`.
 
-    Elements that are NaN or were never written, and should not be, are black.
+    Elements that are wrongly NaN or were never written are black.
     """
     maps = {name: np.asarray(errors) for name, errors in maps.items()}
     count = len(maps)
@@ -178,15 +179,15 @@ def error_maps(maps: dict[str, np.ndarray]) -> Figure:
     return figure
 
 
-# The bins of a histogram of ratios: so many for each doubling.
+# The bins of a histogram of ratios: this many for each doubling.
 BINS_OF_A_DOUBLING = 4
 
 
 def sweeps(frame: pd.DataFrame, precisions: pd.DataFrame | None = None) -> Figure:
     """How much longer torch.compile takes than fgn at random shapes, on the device and in a loop.
 
-    frame: rows of `fgn.measure.sweep.sweep()`. precisions: the recorded shapes' times, as
-    `fgn.measure.records.read().precisions` has them; their ratios are drawn as an outline.
+    frame: rows of `fgn.measure.sweep.sweep()`. precisions: the recorded shapes' times, as in
+    `fgn.measure.records.read().precisions`; their ratios are drawn as an outline.
     """
     figure, axes = new_figure(WIDTH, 3.6, 1, 2, sharey=True)
     shown = {where: ratios(frame, where) for where in ("device", "loop")}

@@ -1,5 +1,5 @@
-"""The roofline: the rates that kernels reach, against those that bandwidth and arithmetic allow. One way to
-draw the roof.
+"""The roofline: the rates that kernels reach, against those that bandwidth and arithmetic allow. All pictures
+share one roof.
 
 `chain_roofline()`    whole chains, over the operations for each byte that must move; from `fgn.bench()`
 `launch_roofline()`   every launch under the roofs of DRAM, L2 and L1: from `fgn.profile()`
@@ -54,7 +54,7 @@ def _logarithmic(axis, low: float, high: float):
 
 
 def chain_roofline(points: pd.DataFrame, machines: dict[str, Machine]) -> Figure:
-    """What chains reach against what memory bandwidth and arithmetic allow.
+    """The rates of chains against those that memory bandwidth and arithmetic allow.
 
     points: label, intensity (operations for each byte of the floor), rate (operations per second), subject.
     machines: one roof for each, by its name.
@@ -124,7 +124,7 @@ def launch_roofline(launches: pd.DataFrame, machine: Machine) -> Figure:
         axis.set_ylim(rate[seen].min() / 3, 4 * max(tops.values()))
         for (name, top), style in zip(tops.items(), ("-", "--"), strict=False):
             _draw_roof(axis, (low, high), bandwidth, top, style)
-            # Nothing is above the roof, so the words stand at the left, where the roof is lower.
+            # Nothing is above the roof, so the words are at the left, where the roof is lower.
             axis.plot([low, top / bandwidth], [top, top], color="#BBBBBB", linewidth=0.7, zorder=1)
             offset = {"xytext": (3, 3), "textcoords": "offset points", "fontsize": 8}
             axis.annotate(f"{name}\n{top / 1e12:.0f} TFLOP/s", (low, top), va="bottom", **offset)
@@ -161,8 +161,8 @@ def launch_roofline(launches: pd.DataFrame, machine: Machine) -> Figure:
 
 
 def _tops(precision: str, machine: Machine) -> dict[str, float]:
-    """The flat roofs for a precision: multiply-adds without tensor cores, and the fastest product in them
-    that was seen; "ieee" takes three of float16 (`fgn.measure.floor()`)."""
+    """The flat roofs for a precision: multiply-adds without tensor cores, and the fastest measured product in
+    them; "ieee" takes three of float16 (`fgn.measure.floor()`)."""
     tops = {"float32 multiply-adds": machine.fp32_operations_per_second}
     if not precision:  # a call of one's own
         return tops

@@ -1,7 +1,7 @@
 """A drawing that changes in steps: boxes with a fill and a text, which change from step to step.
 
 A Scene is drawn once, in Python. A notebook shows it with a slider, by a script of a few lines that only
-changes fills and texts; `svg()` is one step as a picture that stands still, where no script runs.
+changes fills and texts; `svg()` is one step as a static picture, for pages without scripts.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class _Box:
 
 def _outline(boxes: Sequence[_Box]) -> str:
     """The rectangles as one path. Boxes of one size side by side are drawn as one long box with lines in it,
-    which takes a third of the letters: a page has thousands of boxes."""
+    which takes a third of the text: a page has thousands of boxes."""
     pieces, place = [], 0
     while place < len(boxes):
         first, count = boxes[place], 1
@@ -100,7 +100,7 @@ class Scene:
         return self.box(x, y, 0, 16, "", text, font, framed=False, centred=False)
 
     def step(self, state: dict[int, tuple[str, str]]):
-        """Adds a step: the fill and the text of every box that does not look as it did when it was made."""
+        """Adds a step: the fill and the text of every box that differs from its initial state."""
         first = {number: (self._boxes[number].fill, self._boxes[number].text) for number in self._now}
         wanted = first | state
         changed = {
@@ -157,11 +157,11 @@ class Scene:
         return self._page(self._drawn(range(len(self._boxes)), self._looks(range(len(self))[step])))
 
     def animated(self, seconds: float) -> str:
-        """All steps as one SVG picture that moves without a script, `seconds` for each, the last one twice as
+        """All steps as one animated SVG picture without a script, `seconds` for each, the last one twice as
         long; then it begins again."""
         changing = {number for changed in self._changes for number in changed}
         looks = [self._looks(step) for step in range(len(self))]
-        # What looks the same from the first step to the last is drawn once.
+        # Boxes that never change are drawn once.
         moving = {number for number in changing if len({look.get(number) for look in looks}) > 1}
         drawn = self._drawn((number for number in range(len(self._boxes)) if number not in moving), looks[0])
         count = len(self) + 1
@@ -184,8 +184,8 @@ class Scene:
         return f'<img alt="{words}" title="{words}" style="{style}" src="data:image/svg+xml;base64,{data}">'
 
     def player(self, first: int = 0) -> str:
-        """The scene with a slider. `first`: the step that is shown at first, and all that is shown where no
-        script runs."""
+        """The scene with a slider. `first`: the step that is shown at first, and the only one without
+        scripts."""
         first = range(len(self))[first]
         data = {
             "fills": list(FILLS.values()),
@@ -217,8 +217,8 @@ class Scene:
         )
 
 
-# The script puts a drawing with a slider in the place of the picture. Two players of the same scene share a
-# name, so the script takes the first one that has no slider yet.
+# The script replaces the picture by a drawing with a slider. Two players of the same scene share a name, so
+# the script takes the first one without a slider.
 _SCRIPT = """
 (function () {
   const root = document.querySelector('[id="%(name)s"]:not([data-ready])');

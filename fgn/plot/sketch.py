@@ -11,7 +11,7 @@ from fgn.plot.figures import WRONG_COLOUR, new_figure
 
 INCHES = 0.34  # of a cell
 PAPER, EDGE, WORDS = "#FFFFFF", "#4A5568", "#222222"
-# Light colours that stay apart for colour-blind readers and in grey.
+# Light colours that colour-blind readers can distinguish, also in grey.
 TINTS = ("#A9C4D9", "#F4D58D", "#B7DDB0", "#E3B7C8")
 PALE = "#ECEFF3"
 
@@ -58,7 +58,7 @@ class Sketch:
                 self.cell(x + column, y + row, word(row, column), colour(row, column), **style)
 
     def say(self, x: float, y: float, text: str, size: float = 9, colour: str = WORDS, **style):
-        """Words that begin at (x, y), or that `ha` and `va` align there."""
+        """Words that begin at (x, y), or are aligned there by `ha` and `va`."""
         options = {"ha": "left", "va": "center"} | style
         self.axis.text(x, y, text, fontsize=size, color=colour, **options)
 

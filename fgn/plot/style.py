@@ -1,4 +1,4 @@
-"""How every plot of fgn looks: its colours, its figures, its words for numbers."""
+"""The style of every plot of fgn: its colours, its figures, its words for numbers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fgn.plot.figures import new_figure
 from fgn.problem import PROBLEM
 
 # Torch's bars are warm or grey (Okabe and Ito's palette, safe for colour-blind readers); ours go from dark to
-# light along the ladder, on the part of viridis that stays apart from them.
+# light along the ladder, on the part of viridis that differs from those.
 TORCH_COLOURS = {EAGER: "#D55E00", COMPILED: "#E69F00", F_LINEAR: "#7F7F7F", TORCH: "#D55E00"}
 FLOOR_COLOUR = "#000000"
 OTHER_COLOUR = "#7F7F7F"
@@ -30,14 +30,14 @@ WIDTH, WIDE = 9.5, 12.0
 
 TOUCHED_COLOUR, USED_COLOUR = "#D9E4EC", "#31688E"
 MEASURED_STYLES = ("-", "--", ":")
-# The colour of results at other shapes than those that are drawn as bars.
+# The colour of results at shapes that are not drawn as bars.
 OUTLINE_COLOUR = "#31688E"
 PASS_COLOURS = ("#E69F00", "#31688E", "#35B779", "#440154")
 
 
 def with_palette(png: bytes) -> bytes:
-    """A PNG picture with at most 256 colours, which takes a third of the bytes; a plot has hardly more. One
-    that is transparent somewhere, or has a palette already, stays as it is."""
+    """A PNG picture with at most 256 colours, which takes a third of the bytes; a plot has hardly more
+    colours. A picture with transparency or a palette stays as it is."""
     picture = Image.open(io.BytesIO(png))
     if picture.mode == "P" or (picture.mode == "RGBA" and picture.getextrema()[3][0] < 255):
         return png
@@ -83,8 +83,7 @@ def rate(operations_per_second: float) -> str:
 
 
 def number_of(subject: str) -> str:
-    """The sign of a subject where its name has no room: its number on the ladder, or a letter for torch's
-    ways."""
+    """A short sign for a subject: its number on the ladder, or a letter for torch's."""
     torchs = {EAGER: "E", COMPILED: "C", F_LINEAR: "F"}
     return torchs.get(subject) or (str(ladder().index(subject) + 1) if subject in ladder() else "·")
 
@@ -94,8 +93,8 @@ HALF_LINE = 6  # points, of a line of numbers
 
 
 def number_squares(axis, places: dict[str, tuple[float, float]], levels: Sequence[float] = ()):
-    """Writes the numbers of squares beside the squares; squares that overlap have their numbers in one line.
-    A line of numbers covers no other one, and none of the horizontal lines at `levels`."""
+    """Writes the squares' numbers beside them; overlapping squares have their numbers in one line. A line of
+    numbers does not cover another one, nor the horizontal lines at `levels`."""
     scale = 72 / axis.figure.dpi
     clusters: list[tuple[np.ndarray, list[str]]] = []
     for subject, place in places.items():
@@ -131,7 +130,7 @@ def number_squares(axis, places: dict[str, tuple[float, float]], levels: Sequenc
 
 
 def require(launches: pd.DataFrame, names, plot: str):
-    """ValueError unless the launches are those of one problem and have these metrics."""
+    """Raises ValueError unless the launches are those of one problem and have these metrics."""
     if launches.empty:
         raise ValueError(f"launches: {plot} expected some, got none")
     missing = [name for name in names if name not in launches or launches[name].isna().all()]
@@ -146,8 +145,7 @@ def _machine(launches: pd.DataFrame) -> str:
 
 
 def launches_title(launches: pd.DataFrame) -> str:
-    """A title that says what was profiled, and where: the chain and its sizes, the precision and the
-    machine."""
+    """A title with the profiled chain, its sizes, the precision and the machine."""
     row = launches.iloc[0]
     if not row.chain:
         return _machine(launches)

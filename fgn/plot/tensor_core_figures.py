@@ -13,12 +13,12 @@ from fgn.measure.subjects import ladder_order
 from fgn.plot.figures import WRONG_COLOUR, new_figure, plain
 from fgn.plot.style import FLOOR_COLOUR, colour
 
-# Neighbours on the ladder have colours that are near to each other.
-# Marks of subjects and of precisions: no mark stands for one of each.
+# Neighbours on the ladder have similar colours.
+# Subjects and precisions have marks, and none has the mark of another.
 SUBJECT_MARKERS = {"tensor_core": "P", "hopper": "*", F_LINEAR: "X"}
 PRECISION_MARKERS = {"ieee": "o", "tf32": "s", "bf16": "^", "fp16": "D"}
 EPILOGUE_COLOUR = "#E69F00"
-# Four that stay apart in print and for colour-blind readers; neighbours differ in lightness.
+# Four colours that differ in print and for colour-blind readers; neighbours differ in lightness.
 QUAD_COLOURS = ("#440154", "#31688E", "#35B779", "#FDE725")
 LAUNCH_COLOURS = {"product": "#31688E", "after it": "#E69F00"}
 PIECE_STYLES = (("#31688E", "o"), ("#35B779", "s"), ("#440154", "^"), ("#7F7F7F", "D"))
@@ -32,7 +32,7 @@ def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **opti
 
 
 def _few_ticks(axis):
-    """Labels at 1, 2 and 5 of a logarithmic axis that spans little."""
+    """Labels at 1, 2 and 5 of a short logarithmic axis."""
     axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axis.set_major_formatter("{x:g}")
     axis.set_minor_formatter(NullFormatter())
@@ -130,7 +130,7 @@ def ladder(times: pd.DataFrame, title: str = "") -> Figure:
 def promotion(
     errors: pd.DataFrame, predicted: pd.DataFrame, float32: float, marked: dict[str, int], title: str = ""
 ) -> Figure:
-    """The error by the number of k that tensor cores add up before they are added to ordinary sums.
+    """The error by the number of k that tensor cores add up before ordinary additions take over.
 
     errors: a column for each kind of pieces; predicted: from `predicted_errors()`; float32: the error of
     torch's own product; marked: places on the axis with a name.
@@ -162,7 +162,7 @@ def promotion(
 
 
 def signed_errors(frame: pd.DataFrame, title: str = "") -> Figure:
-    """In which direction results err: a histogram for each column of
+    """The direction of results' errors: a histogram for each column of
     `fgn.teaching.tensor_core_lessons.signed_errors()`."""
     figure, panels = _figure(8.6, 2.9, columns=len(frame.columns))
     for axes, (k_between, values) in zip(panels, frame.items(), strict=True):
@@ -190,10 +190,10 @@ def signed_errors(frame: pd.DataFrame, title: str = "") -> Figure:
 
 
 def quad(owners: np.ndarray, values: np.ndarray, sums: np.ndarray) -> Figure:
-    """Which lane has which sum of an mma, and how the four lanes of a row find the sum of a group.
+    """The lane of each sum of an mma, and how the four lanes of a row find the sum of a group.
 
-    owners: (16, 8) lane numbers; values: the group's values of a row, as many as it has channels; sums:
-    (3, 4), what the lanes have before, between and after the two shuffles.
+    owners: (16, 8) lane numbers; values: the group's values of a row, one for each channel; sums: (3, 4), the
+    lanes' values before, between and after the two shuffles.
     """
     owners, values, sums = (np.asarray(array) for array in (owners, values, sums))
     figure, (left, right) = _figure(11.0, 5.4, columns=2, width_ratios=(1, 2.1))

@@ -1,4 +1,4 @@
-"""Runs tasks under ncu, in a process of its own, and makes one row of each launch that ncu saw."""
+"""Runs tasks under ncu, in a separate process, and makes a row for each launch that ncu saw."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CALL = "call"
 
 
 def require_gpu():
-    """ProfilerError, in one line, unless a GPU and ncu are here."""
+    """Raises ProfilerError, in one line, unless there are a GPU and ncu."""
     if not torch.cuda.is_available():
         raise ncu.ProfilerError("torch sees no GPU: profile on a machine with an NVIDIA GPU and its driver")
     if ncu.find_ncu() is None:
@@ -69,7 +69,7 @@ def collect(tasks, names, report=None, cache_control="all", progress=True, secti
 
 def label(launches: pd.DataFrame, tasks, names: Iterable[str], device: Device) -> pd.DataFrame:
     """The launches of a report with the columns `IDENTITY` before the metrics `names`; other metrics of the
-    report are left out. The tasks are those that were run on the device, in order."""
+    report are left out. tasks: those that ran on the device, in order."""
     if launches.empty:
         raise ncu.ProfilerError(f"ncu: {ncu.ERRORS['No kernels were profiled']}")
     # The ranges are RANGE, the task's number, and the names of torch's operators.
@@ -89,7 +89,7 @@ def label(launches: pd.DataFrame, tasks, names: Iterable[str], device: Device) -
 
 
 def _operators(rows: pd.DataFrame, task, device: Device) -> list[str]:
-    """What each launch computes, in words."""
+    """Describes what each launch computes."""
     kernels = list(rows.kernel)
     if task.problem is None:
         return kernels

@@ -1,5 +1,5 @@
-"""What each launch of a chain computes, in words: for fgn's versions by their plan, for torch by the names
-that torch and Triton give.
+"""Describes what each launch of a chain computes: for fgn's versions by their plan, for torch by torch's and
+Triton's names.
 
 The words are the column `operator` of `fgn.profile()`: "product", "product + hardtanh", "norm", and so on;
 `part_of()` sorts them into the parts that plots tell apart.
@@ -21,9 +21,9 @@ LIBRARY_PRODUCTS = re.compile(r"gemm|gemv|cutlass|nvjet|splitk|split_k", re.IGNO
 def ours(problem: Problem, version: str, kernels: list[str], device: Device | None = None) -> list[str]:
     """What the launches of one call compute, by one of fgn's versions.
 
-    kernels: the functions' names, in order. device: where they were launched; None for the simulator. Where
-    these are not the kernels of the plan (in an older recording), the words are their names. Where a plan
-    asks for torch's product, torch's kernels may come before the plan's.
+    kernels: the functions' names, in order. device: where they were launched; None for the simulator. If
+    these are not the kernels of the plan (in an older recording), the words are their names. If a plan asks
+    for torch's product, torch's kernels may come before the plan's.
     """
     for frozen in (True, False):
         planned = plan(problem.chain, problem.shape, version, problem.precision, device, frozen)
@@ -37,7 +37,7 @@ def ours(problem: Problem, version: str, kernels: list[str], device: Device | No
 def eager(ranges: list[tuple[str, ...]]) -> list[str]:
     """What torch's own launches compute: for each launch the outermost operator of torch that made it.
 
-    ranges: the names of the NVTX ranges around each launch, from the outermost, as torch calls them.
+    ranges: the names of torch's NVTX ranges around each launch, from the outermost.
     """
     words = []
     for names in ranges:
@@ -47,8 +47,8 @@ def eager(ranges: list[tuple[str, ...]]) -> list[str]:
 
 
 def compiled(kernels: list[str]) -> list[str]:
-    """What the launches of torch.compile compute: a library's product, or the operators in the name of a
-    Triton kernel, without the words in it that say where its input came from."""
+    """What the launches of torch.compile compute: a library's product, or the operators in a Triton kernel's
+    name, without its words about the input."""
     return [
         _of_triton(kernel) or ("product" if LIBRARY_PRODUCTS.search(kernel) else kernel) for kernel in kernels
     ]

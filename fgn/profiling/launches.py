@@ -1,4 +1,4 @@
-"""What follows from the rows of `fgn.profile()`: the launch with the product, operations, bytes."""
+"""Derives from the rows of `fgn.profile()`: the launch with the product, operations, bytes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ WAVEFRONT_BYTES = 128
 
 
 def heads(launches: pd.DataFrame) -> pd.DataFrame:
-    """The launch with the matrix product of each subject, or the longest of them where there are several or
-    none. Indexed by subject in the ladder's order."""
+    """The launch with the matrix product of each subject; the longest one if there are several or none.
+    Indexed by subject in the ladder's order."""
     rows = launches.assign(is_product=launches.operator.map(part_of) == "product")
     most = m.TIME if m.TIME in rows else m.GLOBAL_REQUESTS["ld"]
     rows = rows.sort_values(["is_product", *([most] if most in rows else [])], ascending=False, kind="stable")
@@ -22,8 +22,8 @@ def heads(launches: pd.DataFrame) -> pd.DataFrame:
 
 
 def operations(launches: pd.DataFrame) -> pd.Series:
-    """Operations of each launch. Of a matrix product: two for each multiply-add that the problem has, however
-    a version makes them (from float16 halves it takes three). Of other launches: what was executed, float32
+    """Operations of each launch. For a matrix product: two for each multiply-add of the problem, however a
+    version computes it (from float16 halves it takes three). For other launches: the executed float32
     operations (a multiply-add is two) and the tensor cores'."""
     total = pd.Series(0.0, index=launches.index)
     for name, each in (*m.FP32.items(), *((name, 1) for name in m.TENSOR)):

@@ -25,8 +25,7 @@ import pandas as pd
 from cudasim.building.compilers import command_output
 from fgn.native.places import ROOT
 
-# Launches inside this NVTX range are profiled, and no others. The range inside this one is the number of the
-# task.
+# Only launches inside this NVTX range are profiled. The range inside it is the task's number.
 RANGE = "fgn"
 
 # Recorded reports are kept compressed, which takes a tenth of the bytes.
@@ -50,7 +49,7 @@ NOT_FOUND = (
 
 
 class ProfilerError(RuntimeError):
-    """ncu is missing, may not run here, or failed. The message is one line, with what to do about it."""
+    """ncu is missing, may not run here, or failed. The message is one line, with the remedy."""
 
 
 def find_ncu() -> str | None:
@@ -69,21 +68,21 @@ def _required_ncu() -> str:
 
 
 def version() -> str | None:
-    """The version of the ncu that is here."""
+    """The version of this machine's ncu."""
     ncu = find_ncu()
     return (command_output([ncu, "--version"]) or "").strip().rpartition("\n")[2] or None if ncu else None
 
 
 @functools.cache
 def _metrics_of_gpu(ncu: str) -> frozenset[str]:
-    """The base names of the hardware metrics that the GPU here has; empty when ncu does not say."""
+    """The base names of this GPU's hardware metrics; empty if ncu does not list them."""
     result = subprocess.run([ncu, "--query-metrics", "--csv"], capture_output=True, text=True)
     rows = csv.reader(line for line in io.StringIO(result.stdout) if not line.startswith("=="))
     return frozenset(row[0] for row in rows if len(row) > 1 and "__" in row[0])
 
 
 def available(metrics: Iterable[str], ncu: str | None = None) -> list[str]:
-    """The metrics that the GPU here has, and all metrics that ncu derives itself."""
+    """This GPU's metrics, and all metrics that ncu derives itself."""
     known = _metrics_of_gpu(ncu or _required_ncu())
     derived = re.compile(r"launch__|smsp__average|sm__maximum|smsp__maximum|group:|regex:|breakdown:")
     return [name for name in metrics if not known or derived.match(name) or name.partition(".")[0] in known]
@@ -98,14 +97,13 @@ def run(
     clock_control: str = "none",
     on_launch: Callable[[], object] = lambda: None,
 ):
-    """Runs a program under ncu, which profiles what the program launches inside the NVTX range `RANGE`.
+    """Runs a program under ncu, which profiles the program's launches inside the NVTX range `RANGE`.
 
     report: the file to write, ending in .ncu-rep. metrics: names; those that the GPU lacks are left out.
     sections: names of ncu's own sections, for the Nsight Compute GUI; "SourceCounters" brings the kernels'
-    source. cache_control: "all" flushes the caches before every pass over a launch, as ncu does by default,
-    so that a launch's numbers do not depend on what ran before; "none" leaves the caches as the previous
-    launch left them. on_launch: a function that is called for each profiled launch. ProfilerError when ncu
-    cannot profile.
+    source. cache_control: "all" flushes the caches before every pass over a launch, ncu's default, so that a
+    launch's numbers do not depend on earlier launches; "none" does not. on_launch: a function that is called
+    for each profiled launch. ProfilerError if ncu cannot profile.
     """
     ncu = _required_ncu()
     metrics = available(metrics, ncu)
@@ -137,7 +135,7 @@ def run(
 
 
 def explain(output: str) -> str:
-    """What went wrong, in one line, from what ncu and the program printed."""
+    """The failure in one line, from the output of ncu and the program."""
     for sign, meaning in ERRORS.items():
         if sign in output:
             return f"ncu: {meaning}"
@@ -151,8 +149,7 @@ def explain(output: str) -> str:
 
 
 def _value(metric):
-    """The metric's value, a number or a text; None for a metric that has a value for each instruction
-    only."""
+    """The metric's value, a number or a text; None for a metric with values for instructions only."""
     value = metric.value()
     return value if value is None or isinstance(value, str | float) else int(value)
 
@@ -168,7 +165,7 @@ def _ranges(action) -> list[str]:
 
 
 def compress(report: Path) -> Path:
-    """Puts a compressed file, which it returns, in the place of a report."""
+    """Replaces a report by a compressed file, which it returns."""
     compressed = report.with_name(report.name + COMPRESSED)
     compressed.write_bytes(lzma.compress(report.read_bytes(), preset=9))
     report.unlink()
@@ -177,7 +174,7 @@ def compress(report: Path) -> Path:
 
 @contextlib.contextmanager
 def _uncompressed(report: Path) -> Iterator[Path]:
-    """The file itself, or what it holds in a file that is there for as long as the context."""
+    """The file itself, or its contents in a file that exists during the context."""
     if report.suffix != COMPRESSED:
         yield report
         return
@@ -193,7 +190,7 @@ def read_report(report: Path | str) -> pd.DataFrame:
     """A row for each launch in a report, in order: kernel (its function's name), ranges (the NVTX ranges
     around it, from the outermost), grid, block, and each of the report's metrics under ncu's own name.
 
-    report: as ncu wrote it, or compressed (.ncu-rep.xz). FileNotFoundError when there is no such file.
+    report: as ncu wrote it, or compressed (.ncu-rep.xz). FileNotFoundError if there is no such file.
     """
     if not Path(report).is_file():
         raise FileNotFoundError(f"report: expected a file that ncu wrote, got {report}")
@@ -201,7 +198,7 @@ def read_report(report: Path | str) -> pd.DataFrame:
 
 
 def of_actions(report: Path, what: Callable) -> list:
-    """What a function says of each launch of a report, in order."""
+    """The results of a function for each launch of a report, in order."""
     import ncu_report
 
     with _uncompressed(report) as file:
@@ -222,7 +219,7 @@ def _launch_of(action) -> dict:
 
 
 def temporary_report() -> Path:
-    """A new name for a report, in a folder that is made for it."""
+    """A new name for a report, in a new folder."""
     return Path(tempfile.mkdtemp(prefix="fgn-ncu-")) / "report.ncu-rep"
 
 

@@ -1,4 +1,4 @@
-"""A profiling session of a kernel of one's own: the questions of notebook 08, its pictures, advice by line.
+"""A profiling session for a user's kernel: the questions of notebook 08, its pictures, advice by line.
 
 With a GPU and ncu the launch is profiled; without, requests and conflicts are counted by the simulator and
 times predicted (`cudasim.predicting.as_ncu`). The questions and the pictures are the same.
@@ -42,8 +42,8 @@ QUESTIONS = {
 
 @dataclass(frozen=True)
 class Answer:
-    """A question of the session with its answer in numbers, and its picture; figure: None where there is
-    none, and `why` says so."""
+    """A question of the session with its answer in numbers, and its picture. figure: None if there is none,
+    and `why` tells the reason."""
 
     question: str
     words: str
@@ -70,9 +70,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class OwnSession:
-    """launch, arguments: what was asked about. launches: its row of metrics by ncu's names. prediction: of
-    the launch, whether or not it was measured. samples: stall samples, None where there are none. machine:
-    the GPU's ceilings. note: why nothing was measured, if so."""
+    """launch, arguments: the profiled launch. launches: its row of metrics by ncu's names. prediction: of the
+    launch, whether or not it was measured. samples: stall samples or None. machine: the GPU's ceilings. note:
+    why nothing was measured, if so."""
 
     launch: BoundLaunch
     arguments: tuple
@@ -102,7 +102,7 @@ class OwnSession:
     # ---- The questions
 
     def ask(self, name: str) -> Answer:
-        """The answer to one of `QUESTIONS`. ValueError for another one."""
+        """The answer to one of `QUESTIONS`. ValueError for any other question."""
         if name not in QUESTIONS:
             raise ValueError(f"name: expected one of {', '.join(QUESTIONS)}, got {name!r}")
         words = getattr(self, f"_{name}")()
@@ -112,7 +112,7 @@ class OwnSession:
             return Answer(QUESTIONS[name], words, None, f"no picture: {error}")
 
     def pictures(self) -> dict[str, object]:
-        """The pictures that there are, by the names of the questions."""
+        """The available pictures, by the names of the questions."""
         answers = {name: self.ask(name) for name in QUESTIONS}
         return {name: answer.figure for name, answer in answers.items() if answer.figure is not None}
 
@@ -190,18 +190,18 @@ class OwnSession:
 
     @property
     def advice(self) -> Advices:
-        """What would help, in words, each with its line: from counts, and predicted times."""
+        """Advice in words, each with its line, from counts and predicted times."""
         return self.prediction.advice
 
     def page(self) -> SourcePage:
-        """The source with each line's costs, and with stall samples where there are some; beside it SASS and
+        """The source with each line's costs, and with stall samples if there are some; beside it SASS and
         PTX."""
         gpu = self.prediction.on[0].card
         return source_page(self.launch, *self.arguments, gpu=gpu, samples=self.samples)
 
 
 def _most_frequent(reasons: dict[str, float], most: int = 2) -> str:
-    """The reasons to wait that are most frequent, with their parts of all; "selected" waits for nothing."""
+    """The most frequent reasons to wait, with their shares; "selected" waits for nothing."""
     total = sum(reasons.values())
     waits = sorted((name for name in reasons if name != "selected"), key=reasons.get, reverse=True)
     return ", ".join(f"{name} {reasons[name] / total:.0%}" for name in waits[:most])
@@ -220,7 +220,7 @@ def _row_of(kernel: str, launch: BoundLaunch, found: dict[str, float], card: Car
 
 
 def machine_of_card(card: Card) -> Machine:
-    """A card's ceilings, as its file has them."""
+    """A card's ceilings, from its file."""
     return Machine(
         name=card.name,
         dram_bytes_per_second=card.dram_bandwidth,
@@ -238,13 +238,12 @@ def machine_of_card(card: Card) -> Machine:
 def open_own_session(
     launch: BoundLaunch, *arguments, gpu="H200", samples: Samples | Path | str | None = None
 ) -> OwnSession:
-    """Profiles a launch of one's own: by ncu where its tensors are on a GPU, else counted and predicted.
+    """Profiles a user's launch: by ncu if its tensors are on a GPU, else counted and predicted.
 
-    launch, arguments: as for `cudasim.predict()`: `open_own_session(kernel[grid, block], y, x, n)`. gpu: of
-    `cudasim.cards()`, for which it is predicted. samples: a file of `Samples.save()`, or a report of ncu's,
-    in place of samples that ncu would take. By default ncu takes new ones, and where nothing is measured
-    they are those of `profiles/`, where there are some of the very text. ValueError for samples of another
-    text.
+    launch, arguments: as for `cudasim.predict()`: `open_own_session(kernel[grid, block], y, x, n)`. gpu: the
+    card for predictions, from `cudasim.cards()`. samples: a file of `Samples.save()`, or a report of ncu,
+    instead of new samples. By default ncu takes new ones; if nothing is measured, they are those in
+    `profiles/` for exactly this text, if any. ValueError for samples of another text.
     """
     kernel = launch.kernel
     if samples is not None and not isinstance(samples, Samples):

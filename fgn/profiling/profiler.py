@@ -1,8 +1,8 @@
 """Profiles: what each launch of a chain took and moved, by ncu's metrics.
 
-On a GPU they are collected by Nsight Compute, in a process of its own. Without a GPU they come from recorded
-profiles or, for CPU tensors, from the counted simulator. The rows have the same columns, so that one plot
-draws any of them (`fgn.plot.launches`).
+On a GPU Nsight Compute collects them, in a separate process. Without a GPU they come from recorded profiles
+or, for CPU tensors, from the counted simulator. The rows have the same columns, so that one plot draws any of
+them (`fgn.plot.launches`).
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def profile(
 
 
 def _is_on_cpu(model, x, device) -> bool:
-    """Whether the call's tensors are on the CPU: the given ones or, where none are given, the random ones
-    that would be made."""
+    """Whether the call's tensors are on the CPU: the given ones or, without these, the random ones that would
+    be made."""
     if device is not None:
         return torch.device(device).type == "cpu"
     if x is None and isinstance(model, ChainModule):
@@ -135,7 +135,7 @@ def _metric_names(names: Iterable[str] | None, chosen: str) -> list[str]:
 
 
 def _check_metrics(names: Iterable[str]):
-    """ValueError for a metric that the GPU here does not have, unless the metric is in one of
+    """Raises ValueError for a metric that this GPU does not have, unless it is in one of
     `fgn.simulator.metrics.SETS`."""
     ours = {name for names in ncu_metrics.SETS.values() for name in names}
     known = {*ncu.available(names), *ours}
@@ -146,7 +146,7 @@ def _check_metrics(names: Iterable[str]):
 
 def _only(rows: pd.DataFrame, names: list[str] | None) -> pd.DataFrame:
     """The rows with these metrics alone. ValueError for a metric that the rows lack, except the time, which
-    is always asked for."""
+    is always requested."""
     if names is None:
         return rows
     unknown = [name for name in names if name not in rows and name != ncu_metrics.TIME]
@@ -166,7 +166,7 @@ def _check_subjects(versions, rivals):
 
 
 def _described(model, x, shape, precision, seed, device):
-    """The `Problem` that the arguments mean."""
+    """The `Problem` for the arguments."""
     inputs = None
     if isinstance(model, ChainModule):
         parameters = {name: value.detach() for name, value in model.chain_parameters().items()}
@@ -205,7 +205,7 @@ def _tasks(described, versions, rivals) -> list:
 
 
 def _recorded(described, versions, rivals, gpu: str) -> pd.DataFrame:
-    """The recorded launches of a problem on a GPU. ValueError where none are recorded."""
+    """The recorded launches of a problem on a GPU. ValueError if none are recorded."""
     launches = profile_records.read(gpu).launches
     rows = described.rows(launches)
     rows = rows[rows.subject.isin([*(versions or version_names()), *rivals])].reset_index(drop=True)
@@ -235,7 +235,7 @@ def _fallback(described, versions, rivals, error: ncu.ProfilerError) -> pd.DataF
 
 
 def _simulated(described, versions) -> pd.DataFrame:
-    """What the counted simulator counts for a problem, a row per launch."""
+    """The counted simulator's counts for a problem, a row per launch."""
     chain, shape = described.chain, described.shape
     x, parameters = described.given or random_inputs(chain, shape, "cpu", described.seed)
     frames = []
@@ -245,7 +245,7 @@ def _simulated(described, versions) -> pd.DataFrame:
             return run_chain(chain, x, parameters, name, precision=described.precision)
 
         if prepares(chain, shape, name, x.device, described.precision):
-            # The first call prepares the weight for the version, and later calls find it prepared.
+            # The first call prepares the weight for the version; later calls reuse it.
             call()
         rows = counts.count(call)
         where = {"chain": chain.name, **shape._asdict(), "precision": described.precision}
@@ -258,7 +258,7 @@ def _simulated(described, versions) -> pd.DataFrame:
 
 
 def _named(rows: pd.DataFrame) -> pd.DataFrame:
-    """Names the launches of a call that is no chain: their word is the kernel's name."""
+    """Names the launches of a call that is no chain by the kernels' names."""
     where = dict.fromkeys(PROBLEM, "") | {
         "subject": CALL,
         "launch": range(len(rows)),

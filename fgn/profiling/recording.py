@@ -36,18 +36,18 @@ from fgn.profiling.target import Task
 
 # The benchmark's own shape, where the product is nearly all of the time, and a narrow one, where it is not.
 PROFILED_SHAPES = ((BENCHMARK_BATCH, BENCHMARK_FEATURES, BENCHMARK_FEATURES), (65536, 512, 512, 32))
-# Without float16, whose kernels do what bfloat16's do, at the same rate.
+# Without float16, whose kernels do the same as bfloat16's, at the same rate.
 PROFILED_PRECISIONS = ("ieee", "tf32", "bf16")
 
-# What a recording consists of, in the order in which it is made.
+# The parts of a recording, in their order.
 PARTS = ("machine", "reports", "launches")
 
 
 def _tasks(chain: str, shape, only: Iterable[str] | None = None) -> list:
-    """Every version at every precision that it has kernels for, and torch's two ways; or `only` some."""
+    """Every version at every precision for which it has kernels, and torch's two; or `only` some."""
     chain, shape = problem(chain, shape, "cuda")
-    # Versions without tensor cores run under tf32 too, with the same launches as in ieee: profiling these
-    # again would tell nothing new.
+    # Versions without tensor cores also run under tf32, with the same launches as in ieee, so they are not
+    # profiled again.
     rounding = subjects(Problem(chain, shape, "bf16"))
     tasks = []
     for precision in PROFILED_PRECISIONS:
@@ -59,9 +59,8 @@ def _tasks(chain: str, shape, only: Iterable[str] | None = None) -> list:
     return [task for task in tasks if only is None or task.subject in only]
 
 
-# The sections that the GUI shows of a launch. They bring the kernel's machine code with line numbers into the
-# report, which is megabytes for long kernels and for those of libraries. Reports of such kernels have metrics
-# only.
+# The sections of a launch that the GUI shows. They add the kernel's machine code with line numbers to the
+# report, megabytes for long kernels and those of libraries. Reports of such kernels have metrics only.
 GUI_SECTIONS = (
     *("SpeedOfLight", "SpeedOfLight_RooflineChart", "ComputeWorkloadAnalysis", "MemoryWorkloadAnalysis"),
     *("MemoryWorkloadAnalysis_Chart", "MemoryWorkloadAnalysis_Tables", "SchedulerStats", "WarpStateStats"),
@@ -85,7 +84,8 @@ def reports() -> dict[str, Report]:
         whole chain with the most operators by those with one or two launches.
     source: the first three products, with the counters of each line of source.
 
-    ncu keeps the code of each kernel's module: of the tensor core rungs and of libraries that is tens of MB.
+    ncu keeps the code of each kernel's module, which is tens of MB for the tensor core rungs and for
+    libraries.
     """
     chain = max(CHAINS.values(), key=lambda chain: len(chain.before) + len(chain.after))
     chain, shape = problem(chain, PROFILED_SHAPES[1], "cuda")
@@ -102,7 +102,7 @@ def reports() -> dict[str, Report]:
 
 
 def folder_of(device_name: str) -> str:
-    """What a card's folder in `profiles/` is called: "NVIDIA H200" is in h200."""
+    """The name of a card's folder in `profiles/`: "NVIDIA H200" is in h200."""
     name = re.sub(r"nvidia|geforce", "", device_name.lower())
     return re.sub(r"[^a-z0-9]+", "_", name).strip("_")
 
@@ -129,10 +129,11 @@ def record(
 ) -> Path:
     """Profiles on a GPU and writes it to a folder, which it returns: about ten minutes for everything.
 
-    folder: by default `profiles/` and `folder_of()` the card. parts: some of `PARTS`. chains, shapes: whose
+    folder: by default `profiles/` and `folder_of()` the card. parts: some of `PARTS`. chains, shapes: the
+    problems of the
         launches; those that are recorded of other problems stay. Each problem is written when it is done.
 
-    ProfilerError when ncu cannot do it, and then nothing is changed that was not done before.
+    ProfilerError if ncu fails; problems that are already done stay written.
     """
     for part in parts:
         if part not in PARTS:

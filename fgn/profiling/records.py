@@ -52,7 +52,7 @@ def report_files(folder: Path) -> tuple[Path, ...]:
 
 @functools.cache
 def read(name: str = "h200", profiles: Path = PROFILES) -> Profiles:
-    """The recorded profiles of one machine. FileNotFoundError names those that there are."""
+    """The recorded profiles of one machine. FileNotFoundError lists the existing ones."""
     folder = profiles / name
     if not (folder / LAUNCHES).exists():
         there = ", ".join(recorded(profiles)) or "none"

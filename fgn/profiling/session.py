@@ -1,7 +1,7 @@
-"""A profiling session: the launches of one problem, the machine that they ran on, and questions.
+"""A profiling session: the launches of one problem, their machine, and questions.
 
-`open_session()` profiles on the GPU that is here; without one, or without ncu, it takes what is recorded, and
-where nothing is recorded what the simulator counts. The same questions can be asked of all three.
+`open_session()` profiles on this machine's GPU; without one, or without ncu, it uses recorded launches, and
+if there are none, the simulator's counts. All three answer the same questions.
 """
 
 from __future__ import annotations
@@ -28,8 +28,7 @@ class Session:
     """The profile of one problem.
 
     launches: as `fgn.profile()` returns them.
-    machine: the GPU that the launches ran on, None for the simulator. note: why nothing was profiled here, if
-    so.
+    machine: the GPU of the launches, None for the simulator. note: why nothing was profiled here, if so.
     """
 
     problem: Problem
@@ -39,17 +38,17 @@ class Session:
 
     @property
     def origin(self) -> str:
-        """Where the launches are from, in words: a GPU's name, with "recorded" if so, or the simulator."""
+        """The source of the launches in words: a GPU's name, with "recorded" if so, or the simulator."""
         return self.launches.attrs["machine"]
 
     @property
     def subjects(self) -> list[str]:
-        """The profiled versions, torch's among them, in the order of the launches."""
+        """The profiled versions and torch's, in the order of the launches."""
         return list(self.launches.subject.unique())
 
     @property
     def multiprocessors(self) -> int:
-        """How many multiprocessors the GPU of the launches has, or the GPU that the simulator models."""
+        """The number of multiprocessors of the launches' GPU, or of the GPU that the simulator models."""
         return self.launches.attrs["multiprocessors"]
 
     @property
@@ -75,14 +74,14 @@ class Session:
         return float(self.of(subject)[list(names)].sum().sum())
 
     def milliseconds(self, subject: str) -> float:
-        """What all launches of a subject took, one after another."""
+        """The total time of a subject's launches."""
         return self.total(subject, metrics.TIME) / 1e6
 
     def compare(self, subject: str, predicted: Mapping[str, float], whole: bool = False) -> pd.DataFrame:
-        """Predictions beside what was measured: for the launch with the matrix product or, `whole`, for all
+        """Predictions beside measurements: for the launch with the matrix product or, with `whole`, for all
         launches of the subject together.
 
-        predicted: values by the names of metrics, in their own units. ValueError for one that is not there.
+        predicted: values by the names of metrics, in their own units. ValueError for a missing one.
         """
         rows = {}
         for name, value in predicted.items():
@@ -95,7 +94,7 @@ class Session:
     def table(self, names: Mapping[str, str], *subjects: str) -> pd.DataFrame:
         """Metrics of the launch with the matrix product: a row for each subject.
 
-        names: metrics by the words that stand over the columns.
+        names: metrics by the columns' headings.
         """
         chosen = subjects or self.subjects
         rows = {subject: self.product(subject) for subject in chosen}
@@ -109,7 +108,7 @@ class Session:
 
     def summary(self) -> pd.DataFrame:
         """A row for each launch: what it computes, its time, its bytes of DRAM and how busy DRAM and the
-        multiprocessors were, as far as the profile says it."""
+        multiprocessors were, as far as the profile has these."""
         rows = self.launches
         columns = {name: rows[name] for name in ("subject", "launch", "operator")}
         columns |= {"part": rows.operator.map(part_of)}
@@ -134,8 +133,8 @@ class Session:
 
 
 def machine_of(launches: pd.DataFrame) -> Machine | None:
-    """The machine on which launches ran, as recorded with them or measured here; None for the simulator,
-    which has no ceilings."""
+    """The machine of the launches, recorded with them or measured here; None for the simulator, which has no
+    ceilings."""
     recorded = launches.attrs.get("recorded")
     if recorded:
         return profile_records.read(recorded).machine
@@ -152,8 +151,8 @@ def open_session(
     recorded: str | None = None,
     progress: bool = True,
 ) -> Session:
-    """Profiles a problem: live where that is possible, else as recorded, else on the simulator. The arguments
-    are those of `fgn.profile()`."""
+    """Profiles a problem: live if possible, else as recorded, else on the simulator. The arguments are those
+    of `fgn.profile()`."""
     where = {"shape": shape, "precision": precision, "version": version, "rivals": rivals}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -1,8 +1,8 @@
-"""Stall samples by ncu: of a launch here, or from a report. `cudasim.source_page(..., samples=...)` shows
+"""Stall samples by ncu, from a launch here or from a report. `cudasim.source_page(..., samples=...)` shows
 them beside the source.
 
-ncu's section SourceCounters looks at the warps every few thousand clocks and notes at which instruction each
-of them is and why it does not issue. The lines are those that nvcc notes with -lineinfo.
+ncu's section SourceCounters samples the warps every few thousand clocks and notes each one's instruction and
+why it does not issue. nvcc provides the lines with -lineinfo.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ _SAMPLES, _REASON, _REST = "smsp__pcsamp_sample_count", "smsp__pcsamp_warps_issu
 
 
 def _by_address(action, name: str) -> dict[int, int]:
-    """What a metric counted at each instruction."""
+    """A metric's counts at each instruction."""
     metric = action.metric_by_name(name)
     places = metric.correlation_ids()
     return {int(places.value(at)): int(metric.value(at)) for at in range(metric.num_instances())}
 
 
 def _samples_of(action) -> Samples | None:
-    """The samples of one launch of a report; None where it has none."""
+    """The samples of one launch of a report, or None."""
     names = list(action.metric_names())
     if _SAMPLES not in names or not (counts := _by_address(action, _SAMPLES)):
         return None
@@ -46,7 +46,7 @@ def _samples_of(action) -> Samples | None:
         place = action.source_info(address)
         file, line = (place.file_name().rpartition("/")[2], place.line()) if place else ("", 0)
         waits = {name: of.get(address, 0) for name, of in reasons.items()}
-        # A branch names an address of the memory that the code happened to be in.
+        # A branch has an absolute address of where the code happened to be.
         sass = _ADDRESS.sub(
             lambda found: f"{int(found[0], 16) - first:#x}", " ".join(action.sass_by_pc(address).split())
         )
@@ -62,8 +62,8 @@ def _samples_of(action) -> Samples | None:
 
 
 def read_samples(file: Path | str) -> list[Samples]:
-    """The samples of each launch in a report of ncu's (.ncu-rep, .ncu-rep.xz), or those that
-    `Samples.save()` wrote (.json). ValueError for a report that was made without the section SourceCounters.
+    """The samples of each launch in a report of ncu's (.ncu-rep, .ncu-rep.xz), or those that `Samples.save()`
+    wrote (.json). ValueError for a report without the section SourceCounters.
     """
     if not Path(file).is_file():
         raise FileNotFoundError(f"file: expected a report of ncu's or samples in JSON, got {file}")
@@ -76,7 +76,7 @@ def read_samples(file: Path | str) -> list[Samples]:
 
 
 def recorded_samples(kernel: Kernel) -> Samples | None:
-    """The samples that `profiles/` has of exactly this text, or None."""
+    """The samples in `profiles/` for exactly this text, or None."""
     files = sorted(PROFILES.glob(f"*/samples/{kernel.name}.json"))
     return next((found for file in files if not (found := kept.load(file)).not_of(kernel)), None)
 
@@ -84,8 +84,8 @@ def recorded_samples(kernel: Kernel) -> Samples | None:
 def profile_launch(
     launch: BoundLaunch, *arguments, metrics=(), sections=(SECTION,), report: Path | str | None = None
 ) -> tuple[pd.DataFrame, Samples | None]:
-    """Launches a kernel under ncu on the GPU that is here, once for both: its rows with these metrics, and
-    its samples, None without the section for them. The rest is as for `take_samples()`."""
+    """Launches a kernel under ncu on this machine's GPU, once for both: its rows with these metrics, and its
+    samples, or None without their section. The rest is as for `take_samples()`."""
     from fgn.profiling.collect import collect, require_gpu
     from fgn.profiling.target import Task
 
@@ -103,9 +103,9 @@ def profile_launch(
 
 
 def take_samples(launch: BoundLaunch, *arguments, report: Path | str | None = None) -> Samples:
-    """Launches a kernel under ncu on the GPU that is here, and returns its samples.
+    """Launches a kernel under ncu on this machine's GPU, and returns its samples.
 
-    launch, arguments: as for `cudasim.predict()`, with tensors on the GPU. report: a file to keep ncu's
-    report in. ProfilerError, in one line, without a GPU, without ncu, or where the counters may not be read.
+    launch, arguments: as for `cudasim.predict()`, with tensors on the GPU. report: a file for ncu's report.
+    ProfilerError, in one line, without a GPU, without ncu, or without permission to read the counters.
     """
     return profile_launch(launch, *arguments, report=report)[1]

@@ -27,7 +27,7 @@ from fgn.reference import chain_reference
 
 @dataclass(frozen=True)
 class Task:
-    """One thing to profile: a version or one of torch's ways with a problem, or any call."""
+    """One thing to profile: a version or one of torch's with a problem, or any call."""
 
     problem: Problem | None = None
     subject: str | None = None
@@ -43,7 +43,7 @@ def save(tasks: list[Task], file: Path):
         raise TypeError(f"{message}, got: {error}") from error
 
 
-# Tasks with the same problem share its inputs. Only the last problem's inputs are kept, for they may be
+# Tasks with the same problem share its inputs. Only the last problem's inputs are kept, because they may be
 # large.
 @functools.lru_cache(maxsize=1)
 def _inputs(problem: Problem):
@@ -56,7 +56,7 @@ def _call_of(task: Task) -> Callable[[], object]:
     chain, precision = task.problem.chain, task.problem.precision
     given = task.problem.given
     x, parameters = _inputs(task.problem) if given is None else given
-    # run_chain() recognises `PRODUCT` by its identity, which a copy from another process does not have.
+    # run_chain() recognises `PRODUCT` by identity, which a copy from another process loses.
     chain = PRODUCT if chain == PRODUCT else chain
     if task.subject == EAGER:
         return lambda: chain_reference(chain, x, parameters)
@@ -89,7 +89,7 @@ def main(job: str):
             call()
             call()
             torch.cuda.synchronize()
-            # torch puts an NVTX range around each of its operators, so that its kernels can be told apart.
+            # torch puts an NVTX range around each of its operators, which identifies its kernels.
             operators = torch.autograd.profiler.emit_nvtx(enabled=task.subject == EAGER)
             with operators, _range(RANGE), _range(str(number)):
                 call()

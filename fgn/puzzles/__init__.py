@@ -1,4 +1,4 @@
-"""Puzzles: kernels for learners to write, and a check that says right or wrong, and why. No GPU is needed.
+"""Puzzles: kernels for learners to write, and a check that tells right from wrong, and why. No GPU is needed.
 
     puzzle = fgn.puzzles.get("guard")
     puzzle                     the task
@@ -25,7 +25,7 @@ def get(name: str) -> Puzzle:
 
 
 def progress():
-    """A drawing of all puzzles: which are solved, which were tried, and which nobody has begun."""
+    """A drawing of all puzzles: which are solved, which were tried, and which are not begun."""
     from fgn.plot.puzzles import board
     from fgn.puzzles import store
 

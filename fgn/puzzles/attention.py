@@ -26,14 +26,14 @@ CHANNELS = 32
 
 
 def _rows(sizes, generator):
-    """Rows whose values are near 0, near 500 and near -500 by turns, and grow from left to right."""
+    """Rows with values near 0, near 500 and near -500 in turn, which grow from left to right."""
     rows, columns = sizes["rows"], sizes["columns"]
     x = torch.randn(rows, columns, generator=generator).sort(dim=1).values
     return {"x": x + torch.tensor([0.0, 500.0, -500.0]).repeat(rows)[:rows, None]}
 
 
 def _queries(queries: int, keys: int, generator) -> dict[str, torch.Tensor]:
-    """Every other query is large, so that exp() of its scores is no float."""
+    """Every other query is large, so that exp() of its scores overflows a float."""
     q, k, v = (torch.randn(n, CHANNELS, generator=generator) for n in (queries, keys, keys))
     q[1::2] *= 60
     return {"q": q, "k": k, "v": v}

@@ -1,4 +1,4 @@
-"""All puzzles by name, in their order, and the notebooks that they are in."""
+"""All puzzles by name, in order, and their notebooks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def add(folder: str | Path) -> tuple[str, ...]:
 
 
 def find(name: str) -> Task:
-    """The task of this name; ValueError names those that there are."""
+    """The task of this name; ValueError lists the existing ones."""
     if name not in TASKS:
         raise ValueError(f"name: expected one of {', '.join(TASKS)}, got {name!r}")
     return TASKS[name]

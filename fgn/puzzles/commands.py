@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def puzzle(arguments):
-    """Try puzzles of one's own in a folder, or begin a new one: FOLDER/NAME --new."""
+    """Try your own puzzles in a folder, or begin a new one: FOLDER/NAME --new."""
     from fgn.puzzles import own
 
     if arguments.new:
@@ -26,7 +26,8 @@ def puzzle(arguments):
 
 
 def grade(arguments):
-    """Grade a class's notebooks of puzzles: points, tables, a picture of who is stuck where, feedback."""
+    """Grade a class's notebooks of puzzles: points, tables, a picture of where students are stuck,
+    feedback."""
     from fgn.puzzles import catalogue, grading
 
     for folder in arguments.puzzles:

@@ -43,11 +43,11 @@ STEPS = "memory instructions of the busiest warp"
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that a kernel may ask of the machine, of one kind, or the least that it must reach.
+    """An upper limit for one kind of a kernel's requests to the machine, or a lower limit that it must reach.
 
-    words: what is counted, in words. metrics: the columns of `fgn.count()` that are added up, ncu's names for
-    them. per: the columns that the sum is divided by, if any. most: the largest number that is allowed.
-    is_least: `most` is the smallest instead.
+    words: what is counted, in words. metrics: the columns of `fgn.count()` that are added up, by ncu's names.
+    per: the columns by which the sum is divided, if any. most: the largest allowed number. is_least: `most`
+    is the smallest instead.
     """
 
     words: str
@@ -62,7 +62,7 @@ _IN_WORDS = {LOADS: "load", STORES: "store", ATOMICS: "atomic"}
 
 
 def sectors_per_request(operation: str, most: float) -> Limit:
-    """Coalescing: 4 sectors of 32 bytes for each request is the least, where each lane takes 4 bytes."""
+    """Coalescing: 4 sectors of 32 bytes for each request is the minimum, if each lane takes 4 bytes."""
     words = f"sectors for each request of a global {_IN_WORDS[operation]}"
     return Limit(words, (GLOBAL_SECTORS[operation],), most, (GLOBAL_REQUESTS[operation],))
 
@@ -84,7 +84,7 @@ def shared_requests(most: int) -> Limit:
 
 
 def shared_wavefronts(most: int) -> Limit:
-    """Where a budget with the words bank conflicts would give the answer away."""
+    """For puzzles where the words "bank conflicts" would give the answer away."""
     return Limit("wavefronts of shared memory", tuple(SHARED_WAVEFRONTS.values()), most)
 
 
@@ -97,7 +97,7 @@ def barriers(most: int) -> Limit:
 
 
 def warp_operations(most: int) -> Limit:
-    """Shuffles, votes and the like: what the lanes of a warp do together."""
+    """Shuffles, votes and other operations of a warp's lanes together."""
     return Limit("shuffles and votes, once for each warp", ("warp_operations",), most)
 
 
@@ -106,13 +106,13 @@ def launches(most: int) -> Limit:
 
 
 def accesses(most: int) -> Limit:
-    """The work of all threads together, where `steps` is what one of them does after the other."""
+    """The work of all threads together; `steps` is the work of one thread."""
     words = "accesses to memory by threads, each of a warp's 32 counted for itself"
     return Limit(words, ("memory_threads",), most)
 
 
 def calls_of(function: str) -> str:
-    """What counts say of a function that a program's source calls."""
+    """The name of the count of a function's calls in a program's source."""
     return f"calls of {function}()"
 
 
@@ -121,17 +121,17 @@ def no_calls(function: str) -> Limit:
 
 
 def at_least(limit: Limit) -> Limit:
-    """The same number as the least that is to be reached."""
+    """The same number as a lower limit."""
     return replace(limit, is_least=True)
 
 
 def steps(most: int) -> Limit:
-    """The critical path: what the busiest warp does one after the other, however idle the others are."""
+    """The critical path: the sequential work of the busiest warp, however idle the others are."""
     return Limit(STEPS, (STEPS,), most)
 
 
 def together(least: float) -> Limit:
-    """Divergence: 32 threads are active in an instruction where the lanes of a warp go the same way."""
+    """Divergence: 32 threads are active in an instruction if the lanes of a warp stay together."""
     words = "threads of a warp that are active in an instruction, on average over those that access memory"
     return Limit(words, ("memory_threads",), least, ("memory_instructions",), is_least=True)
 
@@ -146,9 +146,9 @@ FAULT, WRONG, OVER_BUDGET, MISREAD = "fault", "wrong numbers", "over budget", "w
 class Wrong:
     """A mistake that learners make.
 
-    edits: what each piece of the solution's text becomes; None for an attempt that has little in common with
-    the solution, and is a file of its own. kind: how the check fails: a fault, wrong numbers, or over budget.
-    says: words of the check's message, which is the reason that this attempt is shipped for.
+    edits: replacements for pieces of the solution's text; None for an attempt that has little in common with
+    the solution, and has its own file. kind: how the check fails: a fault, wrong numbers, or over budget.
+    says: words of the check's message, which are the point of this attempt.
     """
 
     edits: Mapping[str, str] | None
@@ -156,7 +156,7 @@ class Wrong:
     says: str
 
 
-# Of a solution that has one barrier.
+# For a solution with one barrier.
 NO_BARRIER = Wrong({"    __syncthreads();\n": ""}, FAULT, "race")
 
 
@@ -166,9 +166,10 @@ NO_BARRIER = Wrong({"    __syncthreads();\n": ""}, FAULT, "race")
 
 @dataclass(frozen=True)
 class Question:
-    """What a learner has to say before the kernel is tried, in a line `// WORD: answer` of the source.
+    """A question that a learner has to answer before the kernel is tried, in a line `// WORD: answer` of the
+    source.
 
-    word: that the line begins with. right: the answer. others: each wrong answer, and what speaks against it.
+    word: the line's first word. right: the answer. others: each wrong answer, and the argument against it.
     """
 
     word: str
@@ -194,7 +195,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Task:
-    """A puzzle, as those who write puzzles describe it; `fgn.puzzles.Puzzle` is what learners use.
+    """A puzzle, as its author describes it; learners use `fgn.puzzles.Puzzle`.
 
     name, title: of the puzzle. kernel: the name of its `__global__` function. more_kernels: of others of the
         same source that the launch calls.
@@ -260,7 +261,7 @@ class Task:
         return _MARKER.sub("", self.file.read_text())
 
     def skeleton(self) -> str:
-        """What a learner begins with. It compiles."""
+        """The learner's initial source. It compiles."""
         if self.starts_from is not None:
             return self.attempt(self.starts_from)
         text, count = _REGION.subn(
@@ -288,8 +289,8 @@ class Task:
     # ---- Cases
 
     def all_sizes(self, seed: str = "", random_ones: int | None = None) -> list[Sizes]:
-        """The sizes to try: those that are listed, random ones, and the budget's. A seed draws the same sizes
-        in every run."""
+        """The sizes to try: the listed ones, random ones, and the budget's. A seed draws the same sizes in
+        every run."""
         chosen = random.Random(self.name + seed)
         drawn: list[Sizes] = []
         if random_ones is None:
@@ -302,7 +303,7 @@ class Task:
         return [*self.sizes, *drawn, *counted]
 
     def counted_sizes(self, seed: str = "") -> list[Sizes]:
-        """The sizes that the budget is counted for: those that a learner is told, and others."""
+        """The sizes for which the budget is counted: those that a learner is told, and others."""
         if self.budget is None:
             return []
         chosen = random.Random(f"{self.name} budget {seed}")
@@ -313,25 +314,25 @@ class Task:
         return [self.budget_sizes, other]
 
     def limits(self, sizes: Sizes | None = None) -> tuple[Limit, ...]:
-        """The budget of a problem of these sizes, by default of those that a learner is told."""
+        """The budget of a problem of these sizes, by default those that a learner is told."""
         return self.budget(**(sizes or self.budget_sizes)) if self.budget else ()
 
     def case(self, sizes: Sizes, seed: str = "") -> tuple[Arrays, dict, float]:
-        """The inputs, the right outputs (arrays, or the words of an error), and by how much an element may
-        differ from them, absolutely. MissingToolError without the torch that a puzzle needs."""
+        """The inputs, the right outputs (arrays, or the words of an error), and the absolute tolerance of an
+        element. MissingToolError if a puzzle needs torch and it is missing."""
         inputs = self.inputs_of(sizes, zlib.crc32(f"{self.name} {sizes}{seed}".encode()))
         outputs = self.right(**self.exact(inputs), **sizes)
         allowed = self.allowed(inputs, sizes) if self.allowed else self.tolerance
         return arrays_of(inputs), arrays_of(outputs), allowed
 
     def inputs_of(self, sizes: Sizes, seed: int) -> dict:
-        """The inputs, as `inputs()` makes them."""
+        """The inputs, made by `inputs()`."""
         if self.in_numpy:
             return self.inputs(sizes, np.random.default_rng(seed))
         return self.inputs(sizes, torch.Generator().manual_seed(seed))
 
     def exact(self, inputs: Mapping) -> dict:
-        """The inputs in float64, from which `right()` computes."""
+        """The inputs in float64, for `right()`."""
         if self.in_numpy:
             return {name: x.astype(np.float64) if is_float(x) else x for name, x in inputs.items()}
         return {name: x.double() if x.is_floating_point() else x for name, x in inputs.items()}
@@ -342,5 +343,5 @@ def is_float(x: np.ndarray) -> bool:
 
 
 def arrays_of(values: Mapping) -> dict:
-    """Tensors as arrays of numpy, which have the same memory."""
+    """Tensors as numpy arrays with the same memory."""
     return {name: x.numpy() if hasattr(x, "numpy") else x for name, x in values.items()}

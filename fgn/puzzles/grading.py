@@ -1,11 +1,10 @@
-"""Grades of a class: each kernel is checked for sizes and inputs that are drawn anew, apart from the checker.
+"""Grades of a class: each kernel is checked for newly drawn sizes and inputs, in a separate process.
 
     python -m fgn grade FOLDER --out grades
 
-Points: 6 of 10 for a kernel that is right, and the other 4 in proportion to the limits of the budget that
-it keeps. With a wrong answer to the task's question there are at most the 6. The kernel runs in a process
-of its own, which gets inputs and gives outputs; what is right is known here alone
-(cudasim/counting/apart.py).
+Points: 6 of 10 for a right kernel, and the other 4 in proportion to the limits of the budget that it keeps.
+With a wrong answer to the task's question there are at most 6. The kernel runs in a separate process, which
+gets inputs and returns outputs; only this process knows the right results (cudasim/counting/apart.py).
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class Grade:
 
 
 def points_of(verdict: Verdict) -> float:
-    """The points for what a check says."""
+    """The points for a check's verdict."""
     if verdict.kind == SOLVED:
         return POINTS
     if verdict.kind != OVER_BUDGET:
@@ -100,10 +99,10 @@ def grade(
     workers: int = 1,
     tell: Callable[[Grade], None] = lambda grade: None,
 ) -> tuple[list[Grade], list[str]]:
-    """The grades of all students for all tasks that anybody has handed in, and what could not be read.
+    """The grades of all students for all submitted tasks, and what could not be read.
 
-    seed: draws sizes and inputs; by default one that nobody knows before. seconds: the most for each launch.
-    tell: is called with each grade when it is there.
+    seed: draws sizes and inputs; by default an unpredictable one. seconds: the limit for each launch. tell:
+    is called with each grade.
     """
     handed_in, unread = submissions(folder, tasks)
     seed = seed or secrets.token_hex(8)
@@ -137,7 +136,7 @@ def table(grades: list[Grade]) -> pd.DataFrame:
 
 
 def details(grades: list[Grade]) -> pd.DataFrame:
-    """A row for each grade, with what the check says in a sentence."""
+    """A row for each grade, with the check's verdict in a sentence."""
     return pd.DataFrame(
         [(g.student, g.puzzle, g.points, POINTS, g.kind, g.verdict.sentence) for g in grades],
         columns=["student", "puzzle", "points", "of", "kind", "says"],
@@ -145,7 +144,8 @@ def details(grades: list[Grade]) -> pd.DataFrame:
 
 
 def stuck(grades: list[Grade]) -> pd.DataFrame:
-    """For each puzzle how many have solved it and who has tried in vain, the hardest first."""
+    """For each puzzle the number who have solved it and the names of those who have not, the hardest
+    first."""
     rows = {}
     for each in grades:
         row = rows.setdefault(each.puzzle, {"solved": 0, "tried": 0, "most said": {}, "stuck": []})
@@ -162,7 +162,7 @@ def stuck(grades: list[Grade]) -> pd.DataFrame:
 
 
 def feedback(grades: list[Grade]) -> str:
-    """A page for one student: what each check says, and the source that it is about."""
+    """A page for one student: each check's verdict, and its source."""
     parts = [f"<h1>{html.escape(grades[0].student)}</h1>"]
     for each in grades:
         parts.append(f"<h2>{html.escape(each.verdict.title)}: {each.points:g} of {POINTS}</h2>")

@@ -1,7 +1,7 @@
 """A process beside the notebook's, in which puzzles are checked.
 
 A learner's kernel may divide an integer by zero, recurse for ever or never end. That ends the helper's
-process, and not the notebook's. `Helper.check()` sends it a puzzle's name and a kernel, and waits for the
+process, but not the notebook's. `Helper.check()` sends it a puzzle's name and a kernel, and waits for the
 verdict, for a limited time; the next check replaces a process that has ended.
 """
 
@@ -31,7 +31,7 @@ from fgn.puzzles.verdict import CRASHED, ENDLESS, STOPPED, Verdict
 _SECONDS_TO_START = 120.0  # in which torch is imported
 _TIMES_AT_MOST = 8  # the seconds of a kernel, on a machine that does something else
 _SECONDS_TO_TELL = 60.0  # in which a process says where its kernel is; without a word it is given up
-# The folder of fgn itself, so that the process imports the same fgn.
+# fgn's own folder, so that the process imports the same fgn.
 PACKAGES = Path(__file__).resolve().parents[2]
 _MOST_FILE_BYTES = 256 << 20  # of what a kernel prints; what the compiler makes of a header is a third of it
 _MOST_SHOWN_BYTES = 1 << 16
@@ -55,12 +55,12 @@ def _end_with(parent: int) -> None:
 
 
 class _Limit:
-    """How long a kernel may take for each size. A kernel that takes longer is told with its loop, and the
-    process ends: nothing else stops the kernel for sure.
+    """The time limit of a kernel for each size. A kernel that takes longer is reported with its loop, and the
+    process ends: nothing else stops the kernel reliably.
 
-    The seconds are those of the processor as well: on a machine that is busy, or while the compiler runs, a
-    kernel without a loop takes no time of its own. One that only waits is ended all the same, a few times
-    later."""
+    The seconds are also those of the processor: on a busy machine, or while the compiler runs, a kernel
+    without a loop uses no processor time. A kernel that only waits is also ended, after a few times as
+    long."""
 
     def __init__(self, connection: Connection, title: str, kernel: Kernel, seconds: float):
         self._connection, self._title, self._kernel, self._seconds = connection, title, kernel, seconds
@@ -98,7 +98,7 @@ class _Limit:
 
 
 def _request(received: tuple) -> tuple:
-    """The task, the kernel and the seconds of a request. A folder of one's own is read each time: its files
+    """The task, the kernel and the seconds of a request. A user's folder is read each time, because its files
     may have changed."""
     from fgn.puzzles import catalogue, definition
 
@@ -109,7 +109,7 @@ def _request(received: tuple) -> tuple:
 
 
 def serve(descriptor: int, parent: int) -> None:
-    """What the helper's process does: a verdict for each request, until the other end is closed."""
+    """The helper's main loop: a verdict for each request, until the other end is closed."""
     from fgn.puzzles.judge import here, judge
 
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
@@ -144,7 +144,7 @@ def serve(descriptor: int, parent: int) -> None:
 
 
 class Helper:
-    """The helper's process, which the first check starts, or `get_ready()`. It makes one check at a time."""
+    """The helper's process, which the first check or `get_ready()` starts. It makes one check at a time."""
 
     def __init__(self):
         self._is_ready = False
@@ -153,8 +153,8 @@ class Helper:
         self._lock = threading.Lock()
 
     def get_ready(self) -> None:
-        """Starts the process without waiting for it, where nothing has to be built before: it imports torch
-        while a reader reads."""
+        """Starts the process without waiting for it, if nothing has to be built first: it imports torch while
+        the reader reads."""
         if self._process is None and COUNTED_SIMULATOR.find() and self._lock.acquire(blocking=False):
             try:
                 self._start()
@@ -200,9 +200,9 @@ class Helper:
         return status
 
     def check(self, name: str, title: str, kernel: Kernel, seconds: float) -> Verdict:
-        """The verdict about a kernel for the puzzle of this name. seconds: the most that each size may take.
+        """The verdict about a kernel for the puzzle of this name. seconds: the limit for each size.
 
-        The stop button ends the check, and the verdict says so.
+        The stop button ends the check, and the verdict tells that.
         """
         with self._lock:
             try:

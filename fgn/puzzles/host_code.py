@@ -1,4 +1,4 @@
-"""Puzzles that are programs: memory, copies and errors, and what goes on while host code goes on."""
+"""Puzzles that are programs: memory, copies and errors, and work that runs beside host code."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fgn.puzzles.late import torch
 
 
 def _values(n: int, seed: int) -> torch.Tensor:
-    """What the programs compute as their inputs."""
+    """The inputs that the programs compute."""
     return ((torch.arange(n) * 37 + seed * 101) % 200) / 8.0
 
 

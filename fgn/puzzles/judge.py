@@ -1,7 +1,7 @@
-"""The check of a puzzle: the kernel runs on the simulator that counts, for many sizes.
+"""The check of a puzzle: the kernel runs on the counted simulator, for many sizes.
 
 For each size, a fault (a race, an access out of bounds, a missed barrier …) ends the check; then the outputs
-are compared with float64, and the inputs with copies from before. Of a kernel that is right, the counts are
+are compared with float64, and the inputs with copies from before. If the kernel is right, its counts are
 compared with the budget.
 """
 
@@ -47,8 +47,8 @@ def in_words(sizes: Sizes) -> str:
 
 
 def _memory(inputs: Arrays, right: Arrays, starts_at_zero: bool) -> Arrays:
-    """What a kernel is launched with: copies of the inputs, and memory for its outputs, filled with a mark
-    that shows which elements are never written."""
+    """A kernel's arguments: copies of the inputs, and memory for its outputs, filled with a mark that shows
+    unwritten elements."""
     memory = {name: as_allocated(x.dtype, x.shape, x.tobytes()) for name, x in inputs.items()}
     for name, of in right.items():
         marks = np.full(of.shape, 0 if starts_at_zero else NEVER_WRITTEN, np.int32)
@@ -57,7 +57,7 @@ def _memory(inputs: Arrays, right: Arrays, starts_at_zero: bool) -> Arrays:
 
 
 class Here:
-    """Where a kernel runs: in this process. `Apart` is the same for kernels of strangers.
+    """Runs a kernel in this process. `Apart` is the same for kernels of strangers.
 
     more: the names of further kernels of its source, which the launch calls too.
     """
@@ -74,7 +74,7 @@ class Here:
 
     @cached_property
     def _kernels(self) -> dict[str, Kernel]:
-        """By name. ValueError where the source lacks one that the launch calls."""
+        """By name. ValueError if the source lacks one that the launch calls."""
         more = {name: live.kernel(self.source, name, self.file) for name in self._more}
         return {self._kernel.name: self._kernel, **more}
 
@@ -86,8 +86,8 @@ class Here:
 
 
 def here(task: Task, kernel: Kernel) -> Here | Running:
-    """Where an answer to the task is tried, from the cell of its kernel: in this process, or, a program, in
-    processes of its own."""
+    """Where an answer from a kernel's cell is tried: in this process or, for a program, in separate
+    processes."""
     if task.is_program:
         return Running(task.name, kernel.source)
     return Here(kernel, task.more_kernels)
@@ -98,7 +98,7 @@ def here(task: Task, kernel: Kernel) -> Here | Running:
 
 
 def _marked_lines(kernel: Here, fault: KernelFault) -> tuple[str, ...]:
-    """The lines of the learner's source that a fault names, with their numbers."""
+    """The lines of the learner's source in a fault, with their numbers."""
     lines = kernel.source.splitlines()
     places = [(fault.file, fault.line), (fault.other_file, fault.other_line)]
     named = sorted({line for file, line in places if file == kernel.file and line and line <= len(lines)})
@@ -121,7 +121,7 @@ def _value(of: np.ndarray, index: int) -> str:
 def _wrong_numbers(
     name: str, came: np.ndarray, right: np.ndarray, allowed: float, relative: float
 ) -> tuple[str, ...]:
-    """Lines that tell which elements are wrong; none when all are right."""
+    """Lines that tell which elements are wrong; none if all are right."""
     with np.errstate(invalid="ignore"):  # a difference of infinities
         difference = abs(came.astype(np.float64) - right)
         if is_float(right):
@@ -170,7 +170,7 @@ def _wrong_numbers(
 
 
 def _sum(counts: Mapping[str, float], metrics: Iterable[str]) -> float:
-    """A number that a line of a program lacks is none, which pandas has as NaN."""
+    """A missing number in a program's line is None, which pandas stores as NaN."""
     values = (float(counts.get(metric, 0.0)) for metric in metrics)
     return sum(value for value in values if not math.isnan(value))
 
@@ -224,10 +224,10 @@ def judge(
     seed: str = "",
 ) -> Verdict:
     """Checks whether a kernel solves a task. machine: has the kernel and runs it. tell: a function that is
-    called with the sizes, in words, before each try. seed: draws other sizes and inputs than those of
+    called with the sizes, in words, before each try. seed: draws sizes and inputs that differ from those of
     learners' own checks.
 
-    Nothing that a kernel does wrong raises an exception here, but `Stopped` of a kernel that runs apart.
+    A kernel's mistakes raise no exception here, except `Stopped` for a kernel in a separate process.
     """
     all_sizes = task.all_sizes(seed)
     try:
@@ -266,7 +266,7 @@ def judge(
 
 
 def _doubts() -> tuple[str, ...]:
-    """What to know of counts above a budget before one looks for a mistake."""
+    """A note on counts above a budget, before the learner looks for a mistake."""
     compiler = None
     with suppress(MissingToolError):
         compiler = find_cpp_compiler()
@@ -279,7 +279,7 @@ def _doubts() -> tuple[str, ...]:
 
 
 def counted(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str = "") -> tuple[Counted, ...]:
-    """What a solution asks of the machine for these sizes, beside the budget."""
+    """A solution's counts for these sizes, beside the budget."""
     if task.is_program:
         counts = machine.counts(sizes)
     else:
@@ -290,7 +290,7 @@ def counted(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str
 
 
 def _tried(task: Task, machine: Here | Apart | Running, sizes: Sizes, seed: str) -> Verdict | None:
-    """What is wrong with the kernel for these sizes; None when it is right."""
+    """Tells what is wrong with the kernel for these sizes; None if it is right."""
     words = in_words(sizes)
     if task.is_program:
         return programs.tried(task, machine, sizes, words, _wrong_numbers)

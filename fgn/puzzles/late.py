@@ -1,7 +1,7 @@
-"""torch for references and inputs of puzzles, imported when one of them is computed.
+"""Imports torch only when a reference or an input of a puzzle is computed.
 
-Its import takes seconds. Who reads, draws or tries a puzzle in a notebook does not wait for it, since checks
-run in another process, and puzzles of one's own that are in numpy do without.
+Its import takes seconds. Reading, drawing or trying a puzzle in a notebook does not wait for it, because
+checks run in another process; puzzles in numpy do not need it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def is_torch_there() -> bool:
 
 
 def expect_torch() -> None:
-    """MissingToolError where torch is not installed."""
+    """Raises MissingToolError if torch is not installed."""
     if not is_torch_there():
         raise MissingToolError(
             "torch is not installed, and this puzzle computes its inputs and what is right by it: "

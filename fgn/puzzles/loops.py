@@ -1,4 +1,4 @@
-"""What is said of a kernel that does not end."""
+"""The report on a kernel that does not end."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from cudasim.live.loops import loop_around
 
 
 def words_of_loop(source: str, lines: set[int]) -> tuple[str, ...]:
-    """lines: where the kernel was, in all the time that it was watched."""
+    """lines: where the kernel was during the whole observation."""
     text = source.splitlines()
     if not lines or max(lines) > len(text):
         return ("there may be a loop without an end",)

@@ -1,4 +1,4 @@
-"""Puzzles about tensor cores and what Hopper has beside them: the elements of a tile of mma.sync, a ring of stages that
+"""Puzzles about tensor cores and Hopper's features: the elements of a tile of mma.sync, a ring of stages that
 TMA fills, wgmma, and clusters."""
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from fgn.puzzles.late import torch
 
 
 def _tf32_factors(sizes, generator):
-    """Multiples of 1/64 below 4 in magnitude: tf32 holds them, and float32 their products and sums."""
+    """Multiples of 1/64 below 4 in magnitude: exact in tf32, and their products and sums are exact in
+    float32."""
     rows, columns, inner = 16 * sizes["row_tiles"], 8 * sizes["column_tiles"], 8 * sizes["steps"]
     x = torch.randint(-256, 257, (rows, inner), generator=generator) / 64
     w = torch.randint(-256, 257, (columns, inner), generator=generator) / 64

@@ -26,7 +26,7 @@ QUIET = 0.002  # the deviation of some rows: their variance is less than EPS, so
 
 
 def _large_rows(sizes, generator):
-    """Rows whose values are near 0, near 500 and near -500 by turns: exp() of them is no float."""
+    """Rows with values near 0, near 500 and near -500 in turn: their exp() overflows a float."""
     x = matrix(sizes, generator)["x"]
     return {"x": x + torch.tensor([0.0, 500.0, -500.0]).repeat(sizes["rows"])[: sizes["rows"], None]}
 
@@ -37,7 +37,7 @@ def _rows_far_from_zero(sizes, generator):
 
 def _groups(sizes, generator):
     """Samples of `groups` groups of `size` channels; every other sample is far from zero, and the third of
-    every four is quiet."""
+    every four has a tiny deviation."""
     channels = sizes["groups"] * sizes["size"]
     x = torch.randn(sizes["samples"], channels, generator=generator)
     x[1::2] += FAR
@@ -58,8 +58,8 @@ def _moments(x, rows, columns):
 
 
 def _allowed_far_from_zero(inputs, sizes) -> float:
-    """What a mean that is rounded in float32 does to the samples that are far from zero, 16 times: 2⁻²⁴ of it,
-    in deviations. With one sample there are none."""
+    """16 times the effect of a mean rounded to float32 on samples far from zero: 2⁻²⁴ of the mean, in
+    deviations. With one sample there is none."""
     groups = inputs["x"].double().unflatten(1, (sizes["groups"], -1))
     variance = groups[1::2].var(2, correction=0) if sizes["samples"] > 1 else torch.ones(1)
     return float(16 * 2.0**-24 * FAR * inputs["weight"].max() * (variance.min() + EPS).rsqrt())

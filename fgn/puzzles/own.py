@@ -1,8 +1,8 @@
-"""Puzzles of one's own: in a folder anywhere, `NAME.py` with a TASK, `NAME.cu` with its solution, and a file
+"""A user's own puzzles: in any folder, `NAME.py` with a TASK, `NAME.cu` with its solution, and a file
 `NAME.ATTEMPT.cu` for each wrong attempt that is no edit of the solution.
 
-`write_new()` writes a puzzle that works, to be changed; `tried()` says whether a puzzle does what it should:
-its solution passes, what learners begin with does not, and each wrong attempt fails for its reason.
+`write_new()` writes a working puzzle as a start; `tried()` tells whether a puzzle works: its solution passes,
+the learners' initial source does not, and each wrong attempt fails for its reason.
 """
 
 from __future__ import annotations
@@ -98,13 +98,13 @@ __global__ void NAME_kernel(float *y, const float *x, int n) {
 
 
 def read(folder: str | Path) -> tuple[Task, ...]:
-    """The puzzles of a folder. ValueError names the file that has none, and says why."""
+    """The puzzles of a folder. ValueError names a file without one, and the reason."""
     folder = Path(folder).resolve()
     if not folder.is_dir():
         raise ValueError(f"folder: expected a folder of puzzles, got {folder}")
     tasks = []
     for path in sorted(folder.glob("*.py")):
-        # Compiled anew each time: a cache would miss a change of the same second and length.
+        # Compiled each time: a cache would miss a change of the same second and length.
         module = types.ModuleType(f"own_puzzle_{path.stem}")
         module.__file__ = str(path)
         try:
@@ -126,7 +126,7 @@ def read(folder: str | Path) -> tuple[Task, ...]:
 
 
 def write_new(path: Path) -> tuple[Path, Path]:
-    """Writes a puzzle that works. path: the folder and the puzzle's name, as my_puzzles/add_one."""
+    """Writes a working puzzle. path: the folder and the puzzle's name, such as my_puzzles/add_one."""
     name = path.name
     if not name.isidentifier() or keyword.iskeyword(name):
         raise ValueError(f"name: expected a name of letters, digits and _, got {name!r}")
@@ -150,7 +150,7 @@ def _judged(task: Task, source: str) -> Verdict:
 
 
 def tried(task: Task) -> Iterator[tuple[str, bool, str]]:
-    """What is tried, whether it goes as it should, and what the check says."""
+    """What was tried, whether the outcome is as it should be, and the check's verdict."""
     found = _judged(task, task.solution())
     yield "the solution passes", bool(found), str(found)
     found = _judged(task, task.skeleton())

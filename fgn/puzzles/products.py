@@ -1,4 +1,4 @@
-"""Puzzles about matrix products, from one thread for each output to the chain that fgn is about."""
+"""Puzzles about matrix products, from one thread for each output to fgn's chain."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _product(x, w, rows, columns, inner):
 
 
 def _with_bias(sizes, generator):
-    """Some of the values are beyond 100, where exp() is no float, and some below −100."""
+    """Some of the values are beyond 100, where exp() overflows a float, and some below −100."""
     inputs = _factors(sizes, generator)
     bias = torch.randn(sizes["columns"], generator=generator)
     bias[::3] += 120.0
@@ -57,7 +57,7 @@ def _mish(x, w, bias, rows, columns, inner):
 
 
 def _normed(sizes, generator):
-    """The product of the third of every four rows is quiet."""
+    """The product of the third of every four rows has a tiny deviation."""
     channels = 32 * sizes["groups"]
     x = torch.randn(sizes["rows"], sizes["inner"], generator=generator)
     x[2::4] *= QUIET / sizes["inner"] ** 0.5

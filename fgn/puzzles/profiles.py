@@ -1,5 +1,6 @@
-"""Puzzles about profiles and fusion: read a report, name what limits a kernel, mend that; and which of several ways to
-fuse two steps pays. The reports are `cudasim.predict()`'s, for a GPU that need not be there."""
+"""Puzzles about profiles and fusion: read a report, name what limits a kernel, fix that; and choose the best
+of several ways to fuse two steps. The reports are `cudasim.predict()`'s, for a GPU that need not be
+present."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from fgn.puzzles.late import torch
 
 RADIUS = 8
 
-# What a report shows of each cause; a puzzle says of the wrong ones why they are not it.
+# What a report shows for each cause; a puzzle explains why the other causes are wrong.
 _CAUSES = {
     "bytes": "all bytes are needed, and DRAM's bar would be the longest. It is not",
     "scattered": "then lines with many requests would have far more than 4 sectors for each",
@@ -50,8 +51,7 @@ mend it.
 
 
 def _cause(right: str, **others: str) -> Question:
-    """The question for the cause. others: what speaks against an answer here, where that is more than
-    usual."""
+    """The question for the cause. others: special arguments against an answer here."""
     said = {name: others.get(name.replace(" ", "_"), words) for name, words in _CAUSES.items()}
     del said[right]
     return Question("CAUSE", right, said)

@@ -34,8 +34,8 @@ _ENDS_WITH_PARENT = 1  # PR_SET_PDEATHSIG
 
 @dataclass(frozen=True)
 class Ran:
-    """What a program did. status: its exit code, or None if it took too long. said: by the checks, a line
-    each."""
+    """The outcome of a program. status: its exit code, or None if it took too long. said: the checks'
+    messages, a line each."""
 
     status: int | None
     printed: str
@@ -43,13 +43,13 @@ class Ran:
 
 
 def _limited():
-    """In the program's process, before it begins."""
+    """Runs in the program's process, before it begins."""
     ctypes.CDLL(None).prctl(_ENDS_WITH_PARENT, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS + 1))
 
 
 class Running:
-    """A program's source, built once and run as often as is asked."""
+    """A program's source, built once and run as often as needed."""
 
     def __init__(self, name: str, source: str):
         self.name, self.file, self.source = name, f"{name}.cu", source
@@ -91,8 +91,8 @@ class Running:
         return Ran(status, out.decode(errors="replace"), said)
 
     def counts(self, sizes: Sizes) -> Counts:
-        """What its launches did together, and which functions of CUDA its source calls, how often and where.
-        RuntimeError where the program does not come to its end."""
+        """The summed counts of its launches, and the functions of CUDA that its source calls, how often and
+        where. RuntimeError if the program does not end."""
         import pandas as pd
 
         path = Path(self._folder.name) / "counts.csv"
@@ -113,8 +113,8 @@ class Running:
 
 
 def _marked_lines(running: Running, said: tuple[str, ...]) -> list[str]:
-    """The lines of the source that the checks name, with their numbers; of a launch that cannot be, which is
-    named by its kernel, the lines that launch it."""
+    """The lines of the source in the checks' messages, with their numbers; for an impossible launch, which is
+    reported by its kernel, the lines that launch it."""
     text = running.source.splitlines()
     refused = {name for line in said for name in re.findall(r"^invalid launch in (\w+):", line)}
     launches = {
@@ -132,7 +132,7 @@ def tried(
     words: str,
     wrong_numbers: Callable[..., tuple[str, ...]],
 ) -> Verdict | None:
-    """What is wrong with the program for these sizes; None when it is right."""
+    """Tells what is wrong with the program for these sizes; None if it is right."""
     _, right, allowed = task.case(sizes)
     ((name, expected),) = right.items()
     ran = running.run(CHECK, sizes)

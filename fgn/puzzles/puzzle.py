@@ -21,7 +21,7 @@ _helper = Helper()
 
 
 def _from_the_notebook(name: str):
-    """The object that the notebook has under this name; None where there is none, or no notebook."""
+    """The notebook's object of this name; None if there is none, or no notebook."""
     from IPython import get_ipython
 
     shell = get_ipython()
@@ -58,7 +58,7 @@ def _progress() -> str:
 
 
 class Solution:
-    """A puzzle's solution and what is counted of it."""
+    """A puzzle's solution and its counts."""
 
     def __init__(self, source: str, verdict: Verdict):
         self.source, self.verdict = Source(source), verdict
@@ -73,7 +73,7 @@ class Solution:
 
 
 class Hint(str):
-    """A hint that a notebook shows as text."""
+    """A hint, which a notebook shows as text."""
 
     def __repr__(self) -> str:
         return str(self)
@@ -83,7 +83,7 @@ class Hint(str):
 
 
 class Puzzle:
-    """A task for a kernel of one's own, checked on the simulator; no GPU is needed.
+    """A task for a learner's kernel, checked on the simulator; no GPU is needed.
 
     name, title: its name, for `fgn.puzzles.get()`, and its title. text: the task, in Markdown. launch: how
     the kernel is called. skeleton: the CUDA C to begin with.
@@ -114,7 +114,7 @@ class Puzzle:
 
     @property
     def budget(self) -> tuple[str, ...]:
-        """The limits in words, one a line; none where only the numbers count."""
+        """The limits in words, one per line; none if only the results count."""
         return tuple(map(_in_words, self._task.limits()))
 
     def __repr__(self) -> str:
@@ -130,13 +130,13 @@ class Puzzle:
         return "\n".join(lines)
 
     def check(self, kernel: Kernel | None = None, seconds: float = 15.0) -> Verdict:
-        """Tries a kernel on many sizes, and says whether it is right, free of faults and within the budget.
+        """Tries a kernel on many sizes, and tells whether it is right, free of faults and within the budget.
 
-        kernel: of a `%%cuda` cell or of `fgn.kernel()`; by default the notebook's kernel that has the name
-        the task asks for. seconds: for each size; a kernel that takes longer is told with the line of its
-        loop. The check runs in a process of its own, which a kernel may end or keep busy. TypeError if
-        `kernel` is no kernel, ValueError if `seconds` is not a positive number, MissingToolError without the
-        torch that most puzzles of the package need.
+        kernel: of a `%%cuda` cell or of `fgn.kernel()`; by default the notebook's kernel with the task's
+        name. seconds: for each size; a kernel that takes longer is reported with the line of its loop. The
+        check runs in a separate process, which a kernel may end or keep busy. TypeError if `kernel` is no
+        kernel, ValueError if `seconds` is not a positive number, MissingToolError without torch, which most
+        puzzles of the package need.
         """
         __tracebackhide__ = True
         if not isinstance(seconds, int | float) or not 0 < seconds < math.inf:
@@ -162,12 +162,13 @@ class Puzzle:
         return _with_progress(verdict)
 
     def rank(self, kernel: Kernel | None = None, gpu: str | None = None, **sizes: int):
-        """How fast a right kernel is, beside the kit's solution, what learners begin with, and the floor.
+        """How fast a right kernel is, beside the kit's solution, the learners' initial source, and the floor.
 
-        It is measured where there is a GPU, and predicted elsewhere. The verdict, where it is not right.
+        It is measured if there is a GPU, and predicted otherwise. If the kernel is not right, this returns
+        the verdict.
 
-        kernel: as for `check()`, which is made first. gpu: of `cudasim.cards()`, for which it is predicted.
-        sizes: of the puzzle, large enough to fill a GPU; most puzzles know some.
+        kernel: as for `check()`, which runs first. gpu: the card for a prediction, from `cudasim.cards()`.
+        sizes: of the puzzle, large enough to fill a GPU; most puzzles have some.
         """
         from fgn.puzzles.ranking import ranked
 
@@ -179,8 +180,8 @@ class Puzzle:
         return ranked(self._task, kernel.source, sizes or None, gpu)
 
     def hint(self, which: int | None = None) -> Hint:
-        """The next hint, or with `which` the hint of that number, from 1 on. ValueError where there is no
-        such hint."""
+        """The next hint, or with `which` the hint of that number, from 1 on. ValueError if there is no such
+        hint."""
         hints = self._task.hints
         record = store.load().get(self.name, store.Record())
         if which is None:
@@ -192,7 +193,7 @@ class Puzzle:
         return Hint(f"Hint {which} of {len(hints)}: {hints[which - 1]}")
 
     def solution(self) -> Solution:
-        """A solution, and what is counted of it."""
+        """A solution and its counts."""
         record = store.load().get(self.name, store.Record())
         record.read_solution = record.read_solution or not record.solved
         store.save(self.name, record)

@@ -1,8 +1,8 @@
-"""How fast a right kernel is, beside the kit's own solution, what learners begin with, and the floor.
+"""How fast a right kernel is, beside the kit's own solution, the learners' initial source, and the floor.
 
-Where there is a GPU the kernels run there, for sizes that fill it, and are timed. Elsewhere
-`cudasim.predict()` says how long they take on a GPU that is named. The floor is the time in which memory
-moves the inputs and the outputs once.
+If there is a GPU, the kernels run there and are timed, for sizes that fill it. Otherwise `cudasim.predict()`
+predicts their times on a named GPU. The floor is the time in which memory moves the inputs and the outputs
+once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _VECTOR = {"n": 1 << 22}
 _ROWS = {"rows": 16384, "columns": 1024}
 _SHORT_ROWS = {"rows": 65536, "columns": 256}
 
-# Sizes that fill a GPU, of puzzles whose launch grows with them.
+# Sizes that fill a GPU, for puzzles whose launch grows with them.
 LARGE: Mapping[str, Sizes] = {
     **dict.fromkeys(("guard", "vectors", "butterfly", "ballot_rank", "fix_the_mask", "fusion_tile"), _VECTOR),
     **dict.fromkeys(("coalescing", "transpose", "padding", "heat_step", "fix_the_bank_conflict"), _SQUARE),
@@ -56,7 +56,7 @@ LARGE: Mapping[str, Sizes] = {
 
 
 class _Recording:
-    """Stands for a kernel in a task's launch, which is noted instead of made."""
+    """Replaces a kernel in a task's launch, which is noted and not run."""
 
     def __init__(self, source: str, name: str, found: list):
         self._kernel, self._found = kernel(source, name), found
@@ -75,7 +75,7 @@ def launches_of(task: Task, source: str, arrays: Mapping, sizes: Sizes) -> list[
 
 
 def large_case(task: Task, sizes: Sizes) -> tuple[Arrays, Arrays]:
-    """Inputs, and zeros in the shapes of the outputs; what torch would compute is not computed."""
+    """Inputs, and zeros in the shapes of the outputs, without torch's computation of the right results."""
     inputs = task.inputs_of(sizes, 1)
     if task.in_numpy:
         right = task.right(**inputs, **sizes)
@@ -90,14 +90,14 @@ def large_case(task: Task, sizes: Sizes) -> tuple[Arrays, Arrays]:
 
 
 def has_gpu() -> bool:
-    """Whether a GPU is there that torch, without which nothing is measured, can use."""
+    """Whether there is a GPU that torch can use; without torch nothing is measured."""
     return is_torch_there() and torch.cuda.is_available()
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Times of a puzzle's kernels, the fastest first. where: on which GPU, and whether it was there. sizes:
-    in words."""
+    """Times of a puzzle's kernels, the fastest first. where: the GPU, and whether it was present. sizes: in
+    words."""
 
     title: str
     where: str
@@ -129,7 +129,7 @@ def _predicted(task: Task, sources: Mapping[str, str], inputs, outputs, sizes: S
 
 
 def _measured(task: Task, sources: Mapping[str, str], inputs, outputs, sizes: Sizes):
-    """The same on the GPU that is there. A kernel that is further from float64 than the kit's is left out."""
+    """The same on this machine's GPU. A kernel that is further from float64 than the kit's is left out."""
     from fgn.measure.benchmark import measure
 
     device = torch.device("cuda")
@@ -153,7 +153,7 @@ def _measured(task: Task, sources: Mapping[str, str], inputs, outputs, sizes: Si
         errors[name] = max(
             float((results[key].double() - of.double()).abs().max()) for key, of in right.items()
         )
-        # A sum of a kit's own order is its measure; a kernel of another order may be a few times as far away.
+        # The kit's order of summation is the reference; another order may have a few times its error.
         if errors[name] <= 8 * errors[KIT] + task.tolerance:
             calls[name] = call
     words = sum(x.numel() * x.element_size() for x in (*there.values(), *right.values())) // 8
@@ -167,9 +167,9 @@ def _measured(task: Task, sources: Mapping[str, str], inputs, outputs, sizes: Si
 def ranked(task: Task, source: str, sizes: Sizes | None = None, gpu: str | None = None) -> Ranking:
     """The ranking of a right kernel's source.
 
-    sizes: by default those of `LARGE`. gpu: for which it is predicted, in place of a measurement; by default
-    it is measured where there is a GPU, and predicted for an H200 elsewhere.
-    ValueError for a puzzle of which no sizes are known, and for one that is a program.
+    sizes: by default those of `LARGE`. gpu: the card for a prediction instead of a measurement; by default it
+    is measured if there is a GPU, and predicted for an H200 otherwise.
+    ValueError for a puzzle without known sizes, and for a program.
     """
     from fgn.puzzles.judge import in_words
 

@@ -1,4 +1,4 @@
-"""Puzzles that begin with a kernel that is broken, or right and too slow: find what is wrong, and mend it."""
+"""Puzzles that begin with a kernel that is broken, or right but too slow: find what is wrong, and fix it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _prefix_sums(x, rows, columns):
 
 
 def _negative(sizes, generator):
-    """Negative elements. Those after the first warp's are near the smallest float, so that no other number
-    will do for a lane without an element."""
+    """Negative elements. Those after the first warp's are near the smallest float, so that lanes without an
+    element need a value at least as low."""
     x = -torch.rand(sizes["n"], generator=generator) - 1
     x[32:] *= 1e38
     return {"x": x}
@@ -45,7 +45,7 @@ def _maxima(x, n):
 
 
 def _residual(sizes, generator):
-    """The third of every four rows is quiet."""
+    """The third of every four rows has a tiny deviation."""
     rows, columns = sizes["rows"], 4 * sizes["fours"]
     x, residual = (torch.randn(rows, columns, generator=generator) for _ in range(2))
     x[2::4] *= QUIET

@@ -180,7 +180,7 @@ must come to every barrier.
         requests(LOADS, 2 * rows * columns // 32),
         no_bank_conflicts(),
         barriers(8 * 4 * rows),
-        # Each of 7 steps has two loads and a store; as much again is for those who do it otherwise.
+        # Each of 7 steps has two loads and a store; the limit is twice that, for other ways.
         steps(columns // 128 + 2 * (7 * 3 + 3)),
         together(16),
     ),

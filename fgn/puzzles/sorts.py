@@ -50,7 +50,7 @@ def _order(x, rows, n):
 
 
 def _two_sorted_lists(sizes, generator):
-    """Sorted, with keys that are in a list several times, and in both."""
+    """Sorted lists, with keys that are several times in a list, and in both lists."""
     most = max(2, (sizes["n"] + sizes["m"]) // 3)
     return {
         name: torch.randint(0, most, (sizes[size],), generator=generator, dtype=torch.int32).sort().values

@@ -18,7 +18,7 @@ from fgn import readers_files
 
 @dataclass
 class Record:
-    """What the file keeps about one puzzle."""
+    """The file's record of one puzzle."""
 
     checks: int = 0
     solved: bool = False
@@ -35,7 +35,7 @@ def path() -> Path:
 
 
 def _record(values) -> Record:
-    """The record in a file's values; values that belong to no record are left out."""
+    """The record in a file's values, without values that belong to no record."""
     known = {each.name: type(each.default) for each in fields(Record)}
     values = values if isinstance(values, dict) else {}
     return Record(**{name: value for name, value in values.items() if type(value) is known.get(name)})
@@ -46,13 +46,13 @@ _unsaved: dict[str, Record] = {}
 
 
 def load() -> dict[str, Record]:
-    """All records, by the puzzles' names. A file that cannot be read counts as an empty one."""
+    """All records, by the puzzles' names. An unreadable file counts as empty."""
     content = readers_files.content_of(path())
     return {name: _record(values) for name, values in content.items()} | _unsaved
 
 
 def save(name: str, record: Record) -> None:
-    """Replaces what is kept about a puzzle. Warns once if the file cannot be written."""
+    """Replaces the record of a puzzle. Warns once if the file cannot be written."""
     records = load() | {name: record}
     text = json.dumps({key: asdict(value) for key, value in records.items()}, indent=1)
     try:

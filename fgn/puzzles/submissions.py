@@ -1,7 +1,7 @@
-"""What learners have handed in: the text of their `%%cuda` cells, and nothing else of their notebooks.
+"""What learners have handed in: only the text of their notebooks' `%%cuda` cells.
 
-A notebook is read as JSON and never run. Where the notebooks are: `FOLDER/STUDENT/...ipynb`, as nbgrader
-collects them (`submitted/STUDENT/ASSIGNMENT/...`), or `FOLDER/STUDENT.ipynb`.
+A notebook is read as JSON and never run. The notebooks are in `FOLDER/STUDENT/...ipynb`, as nbgrader collects
+them (`submitted/STUDENT/ASSIGNMENT/...`), or `FOLDER/STUDENT.ipynb`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ class Submission:
 
 
 def cells_of(notebook: Path) -> list[str]:
-    """The sources of a notebook's `%%cuda` cells, in order, without that line. ValueError for no notebook."""
+    """The sources of a notebook's `%%cuda` cells, in order, without that line. ValueError if it is no
+    notebook."""
     try:
         content = json.loads(notebook.read_text(encoding="utf-8", errors="replace"))
         cells = [cell for cell in content["cells"] if cell["cell_type"] == "code"]
@@ -52,8 +53,8 @@ def students(folder: Path) -> dict[str, list[Path]]:
 
 
 def submissions(folder: Path, tasks: Iterable[Task]) -> tuple[list[Submission], list[str]]:
-    """What each student has handed in for each of the tasks, and what could not be read. Of several cells
-    with a task's kernel the last one counts."""
+    """What each student has handed in for each task, and what could not be read. If several cells have a
+    task's kernel, the last one counts."""
     tasks, found, unread = tuple(tasks), {}, []
     for student, notebooks in students(folder).items():
         for notebook in notebooks:

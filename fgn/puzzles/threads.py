@@ -22,8 +22,8 @@ from fgn.puzzles.definition import (
 
 
 def _each_once(elements: int) -> tuple[Limit, ...]:
-    """A warp stores 32 elements with one request, or with two where its lanes take two branches. Threads that
-    compute what others have computed already need more."""
+    """A warp stores 32 elements with one request, or with two if its lanes take two branches. Threads that
+    repeat others' work need more."""
     return *coalesced(), requests(STORES, 2 * tiles(elements, 32))
 
 

@@ -1,4 +1,4 @@
-"""What the check of a puzzle says: a sentence, the details, the counts beside the budget."""
+"""The verdict of a puzzle's check: a sentence, the details, the counts beside the budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MOST_PRINTED = 20  # lines
 
 @dataclass(frozen=True)
 class Counted:
-    """A limit and what was counted. metric: by ncu's name. where: the line of source that has most of it."""
+    """A limit and its count. metric: by ncu's name. where: the source line with most of it."""
 
     words: str
     metric: str
@@ -38,7 +38,7 @@ def number(value: float) -> str:
 
 @dataclass(frozen=True)
 class Verdict:
-    """The answer to one check. As a bool it says whether the puzzle is solved; printed, it says everything.
+    """The answer to one check. As a bool it tells whether the puzzle is solved; printed, it tells everything.
 
     title: the puzzle's.
     kind: "solved", "fault", "wrong numbers", "over budget", "wrong answer", "does not compile", "cannot be
@@ -103,7 +103,7 @@ class Verdict:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        # Each element has its colours as attributes, so that a dark theme shows black on white too.
+        # Each element has its colours as attributes, so that a dark theme also shows black on white.
         line_colour, ground = ("#1a7f37", "#eefaf1") if self else ("#c0392b", "#fdf1ef")
         block = (
             f"border-left:4px solid {line_colour};background:{ground};color:#111;padding:.5em .8em;"

@@ -1,1 +1,1 @@
-"""What only notebooks use: predictions by hand, the tensor core lesson, the map with controls."""
+"""For notebooks only: predictions by hand, the tensor core lesson, the map with controls."""

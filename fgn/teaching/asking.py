@@ -1,13 +1,13 @@
-"""Questions that a reader answers before a notebook tells: fields to type into, answers that are kept, and
-what is told only afterwards.
+"""Questions that a reader answers before a notebook shows the result: input fields, saved answers, and
+results that are shown only afterwards.
 
-A question asks where it is displayed. What may be shown only once there is an answer is a `Told`, such as
-`then()` gives: before the answer, a notebook shows a line that says what is missing; when the answer comes,
-what was withheld appears under the question, where its reader is.
+A question asks where it is displayed. A result that needs an answer first is a `Told`, such as `then()`
+returns. Before the answer, a notebook shows a line that tells what is missing; after it, the result appears
+under the question, where its reader is.
 
 Answers are kept in `guesses.json` in `$XDG_DATA_HOME/fgn`, by default in `~/.local/share/fgn`; the
-environment variable FGN_GUESSES names another file, and `FGN_GUESSES=recorded` takes those of
-`notebooks/guesses.json`, which is what notebooks that run without a reader do (the tests, the book).
+environment variable FGN_GUESSES names another file. `FGN_GUESSES=recorded` takes those of
+`notebooks/guesses.json`, for notebooks without a reader (the tests, the book).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Answer = dict[str, object]
 
 
 def is_recorded() -> bool:
-    """Whether the answers are the recorded ones, because nobody is there to be asked."""
+    """Whether the answers are the recorded ones, because there is no reader."""
     return os.environ.get("FGN_GUESSES") == RECORDED
 
 
@@ -50,15 +50,15 @@ _unsaved: dict[str, Answer] = {}  # answers that could not be saved: they are ke
 
 
 def kept() -> dict[str, Answer]:
-    """All answers by the names of their questions. A file that cannot be read counts as an empty one."""
+    """All answers by the names of their questions. An unreadable file counts as empty."""
     content = readers_files.content_of(path())
     answers = {name: answer for name, answer in content.items() if isinstance(answer, dict)}
     return answers | _unsaved
 
 
 def keep(name: str, answer: Answer):
-    """Keeps an answer, over one of the same question. Recorded answers stay as they are. Warns once where the
-    file cannot be written."""
+    """Saves an answer, and replaces an earlier one to the same question. Recorded answers stay as they are.
+    Warns once if the file cannot be written."""
     if is_recorded():
         return
     answers = kept() | {name: answer}
@@ -71,8 +71,8 @@ def keep(name: str, answer: Answer):
 
 
 def as_html(shown: object) -> str:
-    """What a notebook would show of an object, as HTML: a figure as a picture, at its own resolution; text as
-    a paragraph, unless it has HTML of its own, as source text has."""
+    """An object as a notebook shows it, in HTML: a figure as a picture at its own resolution; text as a
+    paragraph, unless it has its own HTML, like source text."""
     if isinstance(shown, Figure):
         buffer = io.BytesIO()
         shown.savefig(buffer, format="png", dpi=shown.dpi, metadata={"Software": None})
@@ -87,7 +87,7 @@ def as_html(shown: object) -> str:
 
 
 def _widgets():
-    """ipywidgets, where a notebook runs that shows them; else None."""
+    """ipywidgets, in a notebook that shows them; else None."""
     from IPython import get_ipython
 
     shell = get_ipython()
@@ -105,8 +105,8 @@ EXPECTED = "what was to be expected"
 
 
 class Told:
-    """Something that is shown once a question has an answer. text: what is printed instead where no notebook
-    runs. what: what it is, in words."""
+    """Something that is shown once a question has an answer. text: printed instead outside a notebook. what:
+    its description."""
 
     def __init__(
         self, question: Question, tell: Callable[[], str], text: Callable[[], str], what: str = MEASURED
@@ -118,7 +118,7 @@ class Told:
             return f"<em>{html.escape(self.question.missing())}</em>"
         if not is_recorded():
             return self._tell()
-        # Nobody was asked, so the page keeps this folded, and its reader can still guess.
+        # No reader was asked, so the page keeps this folded, and its reader can still guess.
         summary = f"Make your own guess first. Then open this: {self._what}."
         return f"<details><summary><b>{summary}</b></summary>{self._tell()}</details>"
 
@@ -139,7 +139,7 @@ class Told:
         display(place)
 
     def _show(self, place):
-        """Shows what was withheld: under the question, where there is one in view, else at this place."""
+        """Shows the result: under the question, if one is in view, else here."""
         if self.question.below is None:
             place.value = self._repr_html_()
             return
@@ -152,7 +152,7 @@ class Told:
 class Question:
     """A question with fields. A notebook shows the fields; `answer()` is the same in code.
 
-    name: the answer is kept under it. words: what is asked. fields: for each, a type or the choices.
+    name: the answer's key. words: the question. fields: for each, a type or the choices.
     """
 
     def __init__(self, name: str, words: str, fields: Mapping[str, type | tuple[str, ...]]):
@@ -162,7 +162,7 @@ class Question:
         self.below = None  # the place under the question's fields, once a notebook shows them
 
     def _known(self, answer: object) -> Answer | None:
-        """A kept answer, if it still is an answer to this question."""
+        """A saved answer, if it is still valid for this question."""
         try:
             return self._checked(answer) if isinstance(answer, dict) else None
         except (TypeError, ValueError):
@@ -192,8 +192,7 @@ class Question:
         return f"This is told when you have answered: {self.words}"
 
     def answer(self, **fields) -> None:
-        """Answers the question; whatever waits for the answer is then shown. ValueError for what is no
-        answer."""
+        """Answers the question, and shows what waits for the answer. ValueError for an invalid answer."""
         self.given = self._checked(fields)
         keep(self.name, self.given)
         waiting, self._waiting = self._waiting, []
@@ -204,7 +203,7 @@ class Question:
         self._waiting.append(tell)
 
     def then(self, *shown: object) -> Told:
-        """Figures, tables or text that would give the answer away: they are shown once there is one."""
+        """Figures, tables or text that would give the answer away: they are shown after the answer."""
         return Told(
             self,
             lambda: "".join(map(as_html, shown)),
@@ -256,8 +255,8 @@ class Question:
             if is_refused:
                 submit(change)
 
-        # While the kernel is busy, a click can arrive before the text that was typed before the click. So a
-        # text that comes after a click without a number counts as if it had come first.
+        # While the kernel is busy, a click can arrive before text that was typed earlier. So text after a
+        # click without a number counts as if it had come first.
         button.on_click(submit)
         for box in inputs.values():
             box.observe(submit_again, "value")

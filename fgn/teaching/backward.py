@@ -1,4 +1,4 @@
-"""What notebook 10 asks about the backward: its bytes, what the forward keeps, its errors, its times."""
+"""Notebook 10's material on the backward: its bytes, what the forward keeps, its errors, its times."""
 
 from __future__ import annotations
 
@@ -44,8 +44,7 @@ PURPOSES = {
 
 @dataclass
 class Step:
-    """The middle of a training step: the forward has run, and dy, the gradient of the loss with respect to y,
-    is known."""
+    """The middle of a training step: the forward has run, and dy, the loss's gradient by y, is known."""
 
     chain: Chain
     shape: Shape
@@ -60,12 +59,11 @@ class Step:
         return [name for name in self.parameters if name != "weight"]
 
     def gradient(self, version: str) -> dict[str, Tensor]:
-        """All gradients but the two products: those with respect to v = x W^T + bias and to every vector."""
+        """All gradients except the two products: those by v = x W^T + bias and by every vector."""
         return self._run(version, ["product", *self.vectors])
 
     def backward(self, version: str | None = None) -> dict[str, Tensor]:
-        """The gradients with respect to x and all parameters. version: None takes the one that training
-        takes."""
+        """The gradients by x and all parameters. version: None takes the one that training uses."""
         return self._run(version, ["x", "weight", *self.vectors])
 
     def _run(self, version, wanted) -> dict[str, Tensor]:
@@ -89,7 +87,7 @@ class Step:
 
 
 def step(chain: str | Chain, shape=None, device: str | torch.device = "cpu") -> Step:
-    """A random problem after its forward. chain, shape: as `fgn.compare()` takes them."""
+    """A random problem after its forward. chain, shape: as for `fgn.compare()`."""
     chain, shape = problem(chain, shape, device)
     x, parameters = random_inputs(chain, shape, device)
     dy = torch.randn(shape.batch, shape.out_features, generator=torch.Generator().manual_seed(1)).to(device)
@@ -101,9 +99,9 @@ def step(chain: str | Chain, shape=None, device: str | torch.device = "cpu") -> 
 def predicted_bytes(chain: Chain) -> dict[str, int]:
     """Bytes for each element of v that the float32 gradient before the product has to move, by version.
 
-    naive: with p operators, p + 2 kernels make values again, read one and write one each; p + 2 go back and
-    read two. fused: v and dy are read, and the gradient is written. Moments and sums over a column, which are
-    few bytes beside that in a large batch, are left out.
+    naive: with p operators, p + 2 kernels compute values again, and each reads one and writes one; p + 2
+    kernels go back and read two. fused: it reads v and dy, and writes the gradient. Moments and sums over a
+    column are left out: in a large batch they are few bytes.
     """
     kernels = len(chain.before) + len(chain.after) + 2
     return {"naive": kernels * (2 + 3) * FLOAT_BYTES, "fused": 3 * FLOAT_BYTES}
@@ -128,7 +126,7 @@ def kept_bytes(problem: Step) -> pd.DataFrame:
     """The tensors that each forward keeps for its backward beside x and the parameters, in bytes for each
     element of v.
 
-    A row for each tensor that autograd is given to keep: whose, shape, dtype, bytes.
+    A row for each tensor that autograd keeps: whose, shape, dtype, bytes.
     """
     rows = []
     known = {value.data_ptr() for value in (problem.x, *problem.parameters.values())}
@@ -146,7 +144,7 @@ def kept_bytes(problem: Step) -> pd.DataFrame:
 
         return torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor)
 
-    # Leaves of their own over the same memory, so that what is kept of them is known by its place.
+    # New leaves over the same memory, so that what autograd keeps is recognised by its address.
     parameters = {name: value.detach().requires_grad_() for name, value in problem.parameters.items()}
     x = problem.x.detach().requires_grad_()
     with torch.enable_grad():
@@ -179,7 +177,7 @@ def is_repeatable(problem: Step, version: str) -> bool:
 
 
 def times(setting: Setting, problem: Step, versions: list[str], seconds: float = 0.2) -> pd.DataFrame:
-    """The times of the backward alone: of each version, of what training takes, and of torch eager."""
+    """The times of the backward alone: each version's, training's default, and torch eager's."""
     calls = {version: lambda version=version: problem.backward(version) for version in versions}
     calls |= {"fgn, as training takes it": problem.backward, "torch eager": problem.by_torch(torch.float32)}
     return time_calls(setting, calls, seconds)

@@ -1,4 +1,4 @@
-"""What chains cost: the bytes of their launches, their floors, what fusing saves, beside recorded times."""
+"""The costs of chains: the bytes of their launches, their floors, fusion's savings, beside recorded times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fgn.plans import Launch, plan
 from fgn.problem import Problem
 from fgn.teaching.settings import Setting
 
-# What one more kernel costs, however little it does: the GPU runs empty and fills again. An assumption.
+# The assumed cost of one more kernel, however little it does: the GPU drains and fills again.
 LAUNCH_SECONDS = 2e-6
 
 
@@ -27,7 +27,7 @@ def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFr
 
     One row per launch: launch (what it computes), read, written. The product reads x and the weight once, as
     if nothing had to be read twice. Versions that split float32 into halves do so in a launch before the
-    product; what stands by after it moves nothing.
+    product; the fallback launches after it move nothing.
     """
     chain, shape = problem(chain, shape, device)
     table = versions(chain, shape, device).set_index("name")
@@ -39,10 +39,10 @@ def launches(chain: str | Chain, shape, version: str, device="cpu") -> pd.DataFr
 
 
 def planned_product(problem: Problem, version: str) -> Launch:
-    """The launch with a version's matrix product, as the version plans it: tile_rows, tile_columns, step_k,
-    threads, thread_rows, thread_columns and more, as in `fgn.plans.Launch`.
+    """The planned launch of a version's matrix product: tile_rows, tile_columns, step_k, threads,
+    thread_rows, thread_columns and more, as in `fgn.plans.Launch`.
 
-    problem: in which chain and at which sizes. ValueError where the version does not run it.
+    problem: the chain and its sizes. ValueError if the version does not run it.
     """
     return plan(problem.chain, problem.shape, version, problem.precision).product
 
@@ -50,7 +50,7 @@ def planned_product(problem: Problem, version: str) -> Launch:
 def rest_ms(
     chain: str | Chain, shape, version: str, machine: Machine, launch_seconds: float = LAUNCH_SECONDS
 ) -> float:
-    """What a version's chain is predicted to cost beyond its matrix product, in ms.
+    """The predicted cost of a version's chain beyond its matrix product, in ms.
 
     Every launch after the first costs its bytes at the machine's copy bandwidth, and a launch.
     """
@@ -60,7 +60,7 @@ def rest_ms(
 
 
 def rest_of(times: pd.DataFrame, machine: Machine, subject: str = EAGER) -> pd.DataFrame:
-    """What a chain costs beyond F.linear: measured, and predicted from the bytes of separate kernels.
+    """The cost of a chain beyond F.linear: measured, and predicted from the bytes of separate kernels.
 
     times: from `fgn.bench()`, with F.linear and `subject` among the rivals. One row per problem.
     """
@@ -83,7 +83,7 @@ def rest_of(times: pd.DataFrame, machine: Machine, subject: str = EAGER) -> pd.D
 
 
 def beyond_product(setting: Setting) -> pd.DataFrame:
-    """What the recorded chain costs beyond the same version's matrix product, in ms, by version."""
+    """The cost of the recorded chain beyond the same version's matrix product, in ms, by version."""
     rows = setting.recorded()
     chain, product = (
         rows[rows.part == part].set_index("subject").median_ms.dropna() for part in ("chain", "linear")
@@ -95,7 +95,7 @@ def beyond_product(setting: Setting) -> pd.DataFrame:
 
 
 def chains_table() -> pd.DataFrame:
-    """The chains that have a name: their operators, and the groups of their norm at the benchmark's sizes."""
+    """The named chains: their operators, and the groups of their norm at the benchmark's sizes."""
 
     def words(steps) -> str:
         return ", ".join(step.kind for step in steps) or "–"
@@ -177,11 +177,11 @@ def _recorded_chains(record: Record) -> Iterator[tuple[str, Shape, pd.Series]]:
 
 
 def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.DataFrame:
-    """What a version saves against another, predicted and measured, for every recorded problem that both run.
+    """A version's savings against another, predicted and measured, for every recorded problem that both run.
 
     One row per chain and shape: chain, the sizes, predicted_ms, measured_ms, predicted_percent and
-    measured_percent (of the version before), saved_tb_per_s (the bytes that are saved over the time that is,
-    launches left out), in_l2 (whether the intermediate fits in the L2 cache).
+    measured_percent (of the version before), saved_tb_per_s (saved bytes over saved time, without launches),
+    in_l2 (whether the intermediate fits in the L2 cache).
     """
     machine = record.machine
     rows = []
@@ -211,8 +211,8 @@ def savings(record: Record, before: str = "tiled", after: str = "fused") -> pd.D
 
 
 def bought(record: Record, versions=FUSED_ORDINARY) -> pd.DataFrame:
-    """What the fastest of the fused versions takes, and how many times as long the others take; a row for
-    each recorded problem that one of them runs."""
+    """The time of the fastest fused version, and how many times as long the others take; a row for each
+    recorded problem that one of them runs."""
     rows = []
     for chain, shape, times in _recorded_chains(record):
         fused = times[times.index.isin(versions)]

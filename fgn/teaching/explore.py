@@ -26,7 +26,7 @@ def draw(
     channels: int,
     name: str = "h200",
 ) -> list[Figure] | str:
-    """The map, with one place marked, and the launches there: two figures, or why there are none."""
+    """The map with a marked place, and the launches there: two figures, or the reason why there are none."""
     of = model.card(name)
     shape = Shape(batch, width, width, max(1, width // channels))
     version = model.best_version(chain, shape, precision, of) if fused == model.BEST else fused
@@ -48,7 +48,7 @@ def draw(
 def explore(name: str = "h200"):
     """Controls, the map, and the launches at one of its places; an ipywidgets box.
 
-    name: the folder of profiles/ whose card is asked. ImportError where ipywidgets is not installed.
+    name: the card's folder in profiles/. ImportError if ipywidgets is not installed.
     """
     try:
         import ipywidgets as widgets

@@ -1,9 +1,9 @@
-"""The Hopper ladder of `cuda_c/hopper_steps/`: a model of what happens on one multiprocessor in each step,
-the times that the model predicts, and the recorded ones.
+"""The Hopper ladder of `cuda_c/hopper_steps/`: a model of one multiprocessor in each step, its predicted
+times, and the recorded ones.
 
-The model knows few numbers: how fast the L2 cache delivers, how long a copy takes to arrive, how fast the
-tensor cores multiply, and how long an epilogue takes. The model was written, with these numbers, before the
-steps first ran on a GPU; `notebooks/07_predictions.csv` keeps what it said.
+The model has few numbers: the L2 cache's bandwidth, a copy's latency, the tensor cores' rate, and an
+epilogue's time. The model and its numbers were written before the steps first ran on a GPU;
+`notebooks/07_predictions.csv` keeps its predictions.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fgn.measure.benchmark import F_LINEAR, bench
 from fgn.native.library import version_table
 from fgn.native.places import ROOT, SOURCES
 
-# A tensor core of compute capability 9.0 multiplies and adds 512 pairs of 16-bit factors in a clock; a
+# A tensor core of compute capability 9.0 does 512 multiply-adds of 16-bit factors in a clock; a
 # multiprocessor has four. (NVIDIA's white paper on the H100.)
 MULTIPLY_ADDS_A_CLOCK = 2048
 MULTIPROCESSORS = 132  # of an H200
@@ -35,7 +35,7 @@ FLOAT32_BYTES = 4
 
 @dataclass(frozen=True)
 class Model:
-    """The numbers of the model, all in clocks but the first."""
+    """The numbers of the model, in clocks except the first."""
 
     l2_bytes_a_clock: float = 40.0  # that a multiprocessor gets when all ask at once
     latency: float = 1200.0  # from asking for a copy until its bytes are there: 700 ns
@@ -48,13 +48,13 @@ class Model:
 
 @dataclass(frozen=True)
 class Step:
-    """What a step of the ladder is to the model.
+    """The model's view of a step of the ladder.
 
     columns: of a tile of 128 rows. stages: of the ring. blocks: on a multiprocessor. sharing: the blocks of a
     cluster, which share the copies of w. by_threads: threads copy, through registers. block_barrier: a
     barrier of the block in each step along k. persistent: copies go on from tile to tile. norm: the norm is
-    in the epilogue. in_turn: the two warpgroups do not cooperate at one tile of 128 rows; each has tiles of
-    64 rows of its own, and they take turns (ping-pong).
+    in the epilogue. in_turn: the two warpgroups do not share a tile of 128 rows; each has its own tiles of 64
+    rows, and they take turns (ping-pong).
     """
 
     version: str
@@ -80,7 +80,7 @@ class Step:
 
     @property
     def copied_bytes(self) -> int:
-        """The bytes that a block asks of the L2 cache for one step along k."""
+        """The bytes that a block asks of the L2 cache in one step along k."""
         return STEP_K * ELEMENT_BYTES * (self.tile_rows + self.columns // self.sharing)
 
     def readers(self, tile: int) -> list[int]:
@@ -109,11 +109,11 @@ COPY, STORE, MULTIPLY, EPILOGUE = "copy", "store in shared memory", "multiply", 
 
 
 def timeline(step: Step, steps: int, tiles: int = 1, model: Model | None = None) -> pd.DataFrame:
-    """Who does what on one multiprocessor, from which clock to which: every block computes `tiles` tiles of
-    `steps` steps along k.
+    """The events on one multiprocessor with their clocks: every block computes `tiles` tiles of `steps` steps
+    along k.
 
     One row per event: block, who ("copies" or "warpgroup 0" ...), what, tile, step, stage, begin, end. A copy
-    occupies the way from the L2 cache for its bytes, and lands `latency` later, where it ends.
+    occupies the path from the L2 cache for its bytes, and ends when it lands, `latency` later.
     """
     model = model or Model()
     rows = []
@@ -159,8 +159,8 @@ def tensor_cores_busy(frame: pd.DataFrame) -> float:
 
 
 def predicted_ms(step: Step, shape: Shape, model: Model | None = None) -> float:
-    """What the whole chain takes by the model: the product's clocks on the multiprocessor that has most
-    tiles, and the time of the norm's bytes (float32 read, bfloat16 written) where that is a launch."""
+    """The model's time of the whole chain: the product's clocks on the multiprocessor with the most tiles,
+    and the time of the norm's bytes (float32 read, bfloat16 written) if the norm is a launch."""
     all_tiles = -(-shape.batch // TILE_ROWS) * (shape.out_features // step.columns)
     each = -(-all_tiles // (MULTIPROCESSORS * step.blocks))
     clocks = timeline(step, shape.in_features // STEP_K, each, model).end.max()
@@ -170,9 +170,9 @@ def predicted_ms(step: Step, shape: Shape, model: Model | None = None) -> float:
 
 
 def summary(model: Model | None = None) -> pd.DataFrame:
-    """What the model says of the main loop of each step, one row each: what a block copies for one step along
-    k, the clocks in which the tensor cores multiply that, the bytes for each of these clocks, and for how
-    much of the time of a long tile (128 steps) the tensor cores are busy."""
+    """The model's main loop of each step, one row each: the bytes that a block copies in one step along k,
+    the tensor cores' clocks for them, the bytes per clock, and the share of a long tile's time (128 steps) in
+    which the tensor cores are busy."""
     rows = {
         step.version: {
             "idea": step.words,
@@ -187,8 +187,8 @@ def summary(model: Model | None = None) -> pd.DataFrame:
 
 
 def together_or_in_turn(steps_of_tile, model: Model | None = None) -> pd.DataFrame:
-    """How busy the tensor cores are in percent, by the steps of a tile: when both warpgroups share a tile
-    ("together", step 6), and when each has its own ("in turn")."""
+    """How busy the tensor cores are in percent, by the steps of a tile: if both warpgroups share a tile
+    ("together", step 6), and if each has its own ("in turn")."""
     kinds = {"together": (STEPS[-1], 8), "in turn": (PING_PONG, 16)}
     rows = [
         {
@@ -215,8 +215,8 @@ L2_BYTES, INSTRUCTIONS = "lts__t_bytes.sum", "smsp__inst_executed.sum"
 
 
 def table() -> pd.DataFrame:
-    """The six steps and the kernel that is their sum, a row each: what it adds, its file in `cuda_c/`, and
-    the lines of that file."""
+    """The six steps and the kernel that combines them, a row each: what it adds, its file in `cuda_c/`, and
+    that file's number of lines."""
     rows = {row["name"]: row for row in version_table("cpu")}
     return pd.DataFrame(
         {
@@ -249,8 +249,8 @@ def results(times: pd.DataFrame | None = None) -> pd.DataFrame:
     """Predicted and measured times of the whole chain, a row for each shape and subject: the six steps, the
     production kernel, and F.linear, which is the product alone.
 
-    times: from `measure()`; None for the recorded ones. Columns: shape (in words), subject, predicted_ms (of
-    the steps alone), measured_ms, error.
+    times: from `measure()`; None for the recorded ones. Columns: shape (in words), subject, predicted_ms (for
+    the steps only), measured_ms, error.
     """
     times = pd.read_csv(RECORDED) if times is None else times
     predicted = pd.read_csv(PREDICTIONS).rename(columns={"version": "subject"})
@@ -267,8 +267,8 @@ def recorded_on() -> str:
 
 
 def products() -> pd.DataFrame:
-    """What ncu counted of the product's launch of each step at `COUNTED`, beside the model: a row for each
-    step and the production kernel, whose one launch is the whole chain, as step 6's is.
+    """ncu's counts of the product's launch of each step at `COUNTED`, beside the model: a row for each step
+    and the production kernel, whose single launch is the whole chain, like step 6's.
 
     Columns: tensor cores busy in the model and as counted (%), microseconds, thousand clocks, GHz (their
     quotient), GB through the L2 cache, and million instructions of warps.
@@ -289,7 +289,7 @@ def products() -> pd.DataFrame:
 
 
 def other_launches() -> pd.DataFrame:
-    """The other launches that ncu saw in a call of each step: kernel, µs, and how many of them."""
+    """The other launches that ncu saw in a call of each step: kernel, µs, and their number."""
     launches = pd.read_csv(COUNTERS)
     others = launches[~launches.kernel.str.startswith("hopper_")]
     frame = others.assign(us=others[TIME] / 1e3).groupby(["subject", "kernel"], sort=False).us

@@ -1,4 +1,4 @@
-"""How long the launches of a version take on GPUs that need not be there, by cudasim's model of a kernel."""
+"""The times of a version's launches on GPUs that need not be present, by cudasim's model of a kernel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS = 1.0  # of simulating, for each launch
 
 
 def gpus(*others: str) -> list[str]:
-    """The reader's own GPU, where there is one that cudasim has a card of, and then the others."""
+    """The reader's own GPU, if cudasim has a card of it, and then the others."""
     own = []
     if torch.cuda.is_available():
         name = torch.cuda.get_device_name()
@@ -49,10 +49,10 @@ def kernel_times(chain: str | Chain, shape, versions: Sequence[str], on: Sequenc
 
 
 def version_times(launches: pd.DataFrame, chain: str | Chain, shape) -> pd.DataFrame:
-    """The milliseconds of each version, all its launches together, on each GPU, with the floor there and what
-    was recorded on an H200."""
+    """The milliseconds of each version, all its launches together, on each GPU, with the floor there and the
+    recorded time on an H200."""
     numbers = launches.drop(columns=["kernel", "limiter"])
-    # NaN where a GPU cannot hold a block of one of the launches.
+    # NaN if a GPU cannot hold a block of one of the launches.
     times = numbers.groupby("version", sort=False).agg(lambda of: of.sum(skipna=False))
     problem = find_problem(chain, shape)
     least = least_work(problem.chain, problem.shape)

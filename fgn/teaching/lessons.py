@@ -1,5 +1,5 @@
-"""What the notebooks predict with, by one name: counts, held against what a GPU can do, and recorded times
-beside them."""
+"""The notebooks' functions for predictions, under one name: counts against a GPU's rates, beside recorded
+times."""
 
 from fgn.teaching.chain_costs import (
     beyond_product,

@@ -1,7 +1,7 @@
-"""What limits a rung's matrix product: counts, held against what a GPU can do, as cycles and times.
+"""What limits a rung's matrix product: counts against a GPU's rates, as cycles and times.
 
 The unit is a *step*: one multiply-add of a warp, 32 products. A notebook counts what a rung asks of a
-multiprocessor for each step; `predict()` makes cycles and times of that.
+multiprocessor for each step; `predict()` turns that into cycles and times.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from fgn.measure.machine import MOST_LANES
 from fgn.problem import WARP
 from fgn.teaching.settings import Setting
 
-# The most that one multiprocessor does in a cycle, on every GPU since compute capability 7.5.
+# The peak of one multiprocessor per cycle, on every GPU since compute capability 7.5.
 INSTRUCTIONS_A_CYCLE = 4  # of a warp each; one for each of its four schedulers
 SHARED_WAVEFRONTS_A_CYCLE = 1  # of up to 128 bytes, one word from each of the 32 banks
 L1_LINES_A_CYCLE = 1  # of 128 bytes, looked up in the L1 cache
@@ -24,10 +24,10 @@ L1_LINES_A_CYCLE = 1  # of 128 bytes, looked up in the L1 cache
 def predict(
     setting: Setting, *, instructions: float, l1_lines: float = 0.0, shared_wavefronts: float = 0.0
 ) -> pd.DataFrame:
-    """What a rung's matrix product takes at the least, by each of its limits.
+    """The minimum time of a rung's matrix product, by each of its limits.
 
-    For each step, the multiply-add of one warp, it is given: instructions, the multiply-add itself among
-    them; l1_lines, 128-byte lines looked up in the L1 cache; shared_wavefronts, passes over shared memory.
+    Arguments for each step, the multiply-add of one warp: instructions, including the multiply-add itself;
+    l1_lines, 128-byte lines looked up in the L1 cache; shared_wavefronts, passes over shared memory.
 
     One row for each limit: "for each step"; "most in a cycle" (of one multiprocessor); "cycles", for each
     step; "ms" of the whole product, if `setting.machine` is known, and then also a row for the bytes that
@@ -57,8 +57,8 @@ def predict(
 def explain(prediction: pd.DataFrame, measured: dict[str, float]) -> pd.DataFrame:
     """How much of each measured time every limit accounts for, in percent.
 
-    Near 100: that limit is what the rung hits. All far below: something that was not counted, or waiting.
-    Above 100: more was counted than is done.
+    Near 100: the rung hits that limit. All far below: something was not counted, or the rung waits. Above
+    100: more was counted than is done.
     """
     frame = prediction[["ms"]].rename(columns={"ms": "predicted ms"})
     for name, ms in measured.items():
@@ -67,7 +67,7 @@ def explain(prediction: pd.DataFrame, measured: dict[str, float]) -> pd.DataFram
 
 
 def bandwidth(setting: Setting, bytes_for_each_step: float, measured: dict[str, float]) -> pd.DataFrame:
-    """The bytes per second that a rung moves somewhere, beside the copy bandwidth of memory, in TB/s."""
+    """A rung's bytes per second at some level, beside the copy bandwidth of memory, in TB/s."""
     moved = bytes_for_each_step * setting.steps
     rates = {name: moved / (ms * 1e-3) for name, ms in measured.items()}
     if setting.machine is not None:
@@ -86,8 +86,8 @@ def k_tile_cycles(
 ) -> pd.DataFrame:
     """The cycles that a multiprocessor spends on one k tile of its tiles: multiplying, and in all.
 
-    tile: a block computes tile x tile outputs, tile_k products of each in a k tile. blocks: how many of them
-    a multiprocessor holds at once. The rest of the cycles it waits.
+    tile: a block computes tile x tile outputs, tile_k products of each in a k tile. blocks: how many a
+    multiprocessor holds at once. In the rest of the cycles it waits.
     """
     machine = setting.machine
     if machine is None or machine.clock_hz is None:

@@ -10,13 +10,14 @@ import pandas as pd
 
 from fgn.teaching import asking
 
-# By what factor a guess may be off, and its points.
+# The factor by which a guess may be off, and its points.
 POINTS = ((1.1, 3), (2.0, 2), (10.0, 1))
 _GUESS_COLOUR, _TRUTH_COLOUR = "#A9C4D9", "#D55E00"
 
 
 def points(number: float, truth: float) -> int:
-    """3 within a tenth, 2 within a factor of 2, 1 within a factor of 10, else 0. 0 is met or not."""
+    """3 within a tenth, 2 within a factor of 2, 1 within a factor of 10, else 0. For 0 the guess must be
+    exact."""
     if number == truth:
         return POINTS[0][1]
     if number * truth <= 0:
@@ -50,23 +51,23 @@ def _bars(number: float, truth: float, unit: str) -> str:
 
 
 class Guess(asking.Question):
-    """A number that the reader says before it is measured."""
+    """A number that the reader guesses before it is measured."""
 
     def __init__(self, name: str, words: str, unit: str):
         super().__init__(name, words, {"number": float})
         self.unit = unit
 
     def answer(self, number: float) -> None:
-        """The guess, in code. ValueError for what is no number."""
+        """The guess, in code. ValueError if it is no number."""
         super().answer(number=number)
 
     def said(self) -> str:
         return f"{self.given['number']:.4g} {self.unit}" if self.given else ""
 
     def reveal(self, truth: float, *shown: object) -> asking.Told:
-        """The guess beside the truth, and below it what else may be shown now: figures, tables, text.
+        """The guess beside the truth, and below it further results: figures, tables, text.
 
-        All of it is withheld until there is a guess. The score of all guesses is `score()`.
+        All of it is hidden until there is a guess. `score()` is the score of all guesses.
         """
         try:
             is_number = math.isfinite(float(truth))
@@ -98,7 +99,7 @@ def guess(unit: str, words: str, name: str) -> Guess:
     ...
     guess.reveal(counted, figure)
 
-    ValueError for a name that is empty or no text: answers are kept under it.
+    ValueError for a name that is empty or no text, because it is the answer's key.
     """
     if not isinstance(name, str) or not name:
         raise ValueError(f"name: expected a name for the guess, got {name!r}")

@@ -1,4 +1,4 @@
-"""Where a notebook runs, whose times it predicts, and what it measures that `fgn.bench()` does not."""
+"""Where a notebook runs, whose times it predicts, and its measurements beyond `fgn.bench()`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ F_GROUP_NORM = "F.group_norm"
 
 
 def recorded_results() -> Record | None:
-    """The results that are drawn beside the reader's own: the H200's, or None while none are recorded."""
+    """The results that are drawn beside the reader's own: the H200's, or None if none are recorded."""
     return read("h200") if "h200" in recorded() else None
 
 
@@ -31,8 +31,8 @@ def recorded_results() -> Record | None:
 class Setting:
     """Where a notebook runs and whose times it predicts.
 
-    device, problem: what runs here. machine, predicted: whose times are predicted, for which problem; that is
-    the GPU here, else the recorded one, else None. record: the recorded results, or None.
+    device, problem: what runs here. machine, predicted: the machine and the problem of predictions: the GPU
+    here, else the recorded one, else None. record: the recorded results, or None.
     """
 
     device: torch.device
@@ -61,7 +61,7 @@ class Setting:
 
     @property
     def here(self) -> str:
-        """What this machine is called beside recorded ones."""
+        """This machine's name beside recorded ones."""
         return self.machine.name if self.on_gpu else "the simulator"
 
     @property
@@ -70,11 +70,11 @@ class Setting:
         return self.predicted.steps
 
     def inputs(self):
-        """Random (x, parameters) at `shape`, as `fgn.bench()` makes them."""
+        """Random (x, parameters) at `shape`, like those of `fgn.bench()`."""
         return self.problem.inputs(self.device)
 
     def recorded(self) -> pd.DataFrame:
-        """The recorded times of this chain at `machine_shape`; no rows when there are none."""
+        """The recorded times of this chain at `machine_shape`; no rows if there are none."""
         if self.record is None:
             return pd.DataFrame(columns=["part", "subject", "median_ms"])
         return self.predicted.rows(self.record.benchmark)
@@ -85,10 +85,9 @@ class Setting:
         return rows.drop(columns=["chain", *Shape._fields])
 
     def measured(self, times: pd.DataFrame, subject: str, part: str = "linear") -> dict[str, float]:
-        """The median times in ms that a prediction is held against, by where they come from.
+        """The median times in ms for comparison with a prediction, by their source.
 
-        `times` is from `fgn.bench()` here; it counts when it is a GPU's. The recorded time is always there,
-        once there is one.
+        `times` is from `fgn.bench()` here, and is used if it is a GPU's. A recorded time is always included.
         """
         found = {}
         sources = {f"{self.here}, here": times} if self.on_gpu else {}
@@ -101,7 +100,8 @@ class Setting:
         return found
 
     def beside(self, times: pd.DataFrame) -> pd.DataFrame:
-        """`times` from here and the recorded ones of the same subjects; the column `machine` says which."""
+        """`times` from here and the recorded ones of the same subjects, distinguished by the column
+        `machine`."""
         here = times.assign(machine=f"here: {self.here}")
         rows = self.recorded()
         rows = rows[rows.subject.isin(times.subject)]
@@ -112,15 +112,14 @@ class Setting:
         )
 
     def of_gpus(self, times: pd.DataFrame) -> pd.DataFrame:
-        """As `beside()`, without the simulator's times, of which nobody learns about a GPU: those are there
-        only while no GPU's are known."""
+        """Like `beside()`, without the simulator's times, which say nothing about a GPU; they are included
+        only if no GPU's are known."""
         rows = self.beside(times)
         of_gpus = rows[rows.machine.isin(self.machines())]
         return rows if of_gpus.empty else of_gpus
 
     def machines(self) -> dict[str, Machine]:
-        """The machines whose times `beside()` tells apart, by the names that it gives them. The simulator is
-        not among them: no ceiling bounds its times."""
+        """The machines of `beside()`, by their names there, without the simulator, which has no ceilings."""
         found = {f"here: {self.here}": self.machine} if self.on_gpu else {}
         if self.record is not None:
             found[f"recorded: {self.record.environment['device']}"] = self.record.machine
@@ -162,7 +161,7 @@ def check_linear(setting: Setting, version: str) -> pd.DataFrame:
 def time_group_norm(setting: Setting, names: list[str], seconds: float = 0.2) -> pd.DataFrame:
     """The times of some versions' GroupNorm alone and of torch's, on the chain's intermediate.
 
-    One row each, as `fgn.bench()` has them, with the part "norm".
+    One row each, as in `fgn.bench()`, with the part "norm".
     """
     batch, _, out_features, groups = setting.shape
     x = torch.randn(batch, out_features, generator=torch.Generator().manual_seed(0)).to(setting.device)
@@ -188,7 +187,7 @@ def time_group_norm(setting: Setting, names: list[str], seconds: float = 0.2) ->
 def time_calls(
     setting: Setting, calls: dict[str, Callable[[], object]], seconds: float = 0.2
 ) -> pd.DataFrame:
-    """The times of any calls, taken in turns, as `fgn.bench()` takes and states them; a row each."""
+    """The times of any calls, taken in turns, as by `fgn.bench()`; a row each."""
     with torch.no_grad():
         times = measure(calls, setting.device, seconds)
     frame = pd.DataFrame({name: summarise(values) for name, values in times.items()}).T

@@ -1,5 +1,5 @@
-"""What notebooks 06 and 07 predict and run with: floats in pieces, sums that are cut off, few rows, and the
-notes of how the kernels on tensor cores came to be. The Hopper ladder is in `hopper_steps`.
+"""Functions for notebooks 06 and 07: floats in pieces, truncated sums, few rows, and the history of the
+kernels on tensor cores. The Hopper ladder is in `hopper_steps`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ NO_TENSOR_CORES = "float32, no tensor cores"
 
 
 def predicted_times(setting: Setting) -> pd.DataFrame:
-    """What a chain takes at the least in each precision, on `setting.machine`, by `fgn.measure.floor()`.
+    """The minimum time of a chain in each precision, on `setting.machine`, by `fgn.measure.floor()`.
 
-    One row for each: TFLOP/s (the fastest large product that was seen; for "ieee" a third of fp16's, because
-    it takes three), compute ms, memory ms, predicted ms (the larger). Empty where no such rates are known.
+    One row for each: TFLOP/s (of the fastest measured large product; for "ieee" a third of fp16's, because it
+    takes three), compute ms, memory ms, predicted ms (the larger). Empty if no such rates are known.
     """
     machine = setting.machine
     rows = {}
@@ -71,14 +71,14 @@ def recorded_precisions(setting: Setting, ordinary=("fused", "one_kernel")) -> p
 
     Columns as in `fgn.bench()`, and two more. relative_error: for torch's subjects that of torch.nn in the
     same precision (torch.compile's is not measured on its own). tensor_cores: whether it multiplies in them;
-    torch's float32 does not. ordinary: the versions without them that are there, too.
+    torch's float32 does not. ordinary: also include versions without them.
     """
     record = setting.record
     if record is None or record.precisions is None:
         columns = ["precision", "part", "subject", "median_ms", "relative_error", "tensor_cores"]
         return pd.DataFrame(columns=columns)
     without = record.benchmark[record.benchmark.subject.isin(ordinary)]
-    # Where a version without tensor cores is the default, both tables have it.
+    # If a version without tensor cores is the default, both tables have it.
     known = set(record.benchmark.subject) - set(RIVALS)
     others = record.precisions[~record.precisions.subject.isin(known)]
     times = _at(pd.concat([without, others], ignore_index=True), setting)
@@ -89,7 +89,7 @@ def recorded_precisions(setting: Setting, ordinary=("fused", "one_kernel")) -> p
 
 
 def _in_tensor_cores(times: pd.DataFrame) -> pd.Series:
-    """Which rows multiply in tensor cores, if all of our versions among them do."""
+    """The rows that multiply in tensor cores, if all fgn's versions among them do."""
     return ~times.subject.isin(RIVALS) | (times.precision != "ieee")
 
 
@@ -138,8 +138,8 @@ def precisions_here(setting: Setting, seconds: float = 0.2) -> pd.DataFrame:
 
 
 def best_of(times: pd.DataFrame, part: str = "chain") -> pd.DataFrame:
-    """Our fastest version of each precision, beside torch's fastest chain and F.linear alone, in ms; and the
-    time of a call that prepares the weight first, where that is known."""
+    """fgn's fastest version in each precision, beside torch's fastest chain and F.linear alone, in ms; and
+    the time of a call that prepares the weight first, if that is known."""
     ours, theirs = {}, {}
     whole = times[times.part == part]
     for precision, rows in whole.groupby("precision", sort=False):
@@ -163,7 +163,7 @@ def best_of(times: pd.DataFrame, part: str = "chain") -> pd.DataFrame:
 
 
 class Pieces:
-    """How many numbers of which type stand for a float, and which of their products are added up.
+    """The number and type of the pieces of a float, and which of their products are added up.
 
     Products are (piece of x, piece of w), the smallest first; those left out are below the last piece's bits.
     """
@@ -178,7 +178,7 @@ class Pieces:
         return f"{self.count} × {name}, {len(self.products)} product{'s' if len(self.products) > 1 else ''}"
 
     def split(self, v: Tensor) -> list[Tensor]:
-        """The pieces of each float of v: the nearest, then the nearest to what is left, and so on."""
+        """The pieces of each float of v: the nearest, then the nearest to the remainder, and so on."""
         found = []
         for _ in range(self.count):
             found.append(v.to(self.dtype))
@@ -195,14 +195,14 @@ THREE_BFLOAT16 = Pieces(3, torch.bfloat16)
 def row_scales(v: Tensor) -> Tensor:
     """The power of two that brings the largest magnitude of each row of v into [2^14, 2^15): (rows, 1).
 
-    As `cuda_c/shared/halves.h` does it, for float16 has but five bits of exponent. v: (rows, k), no row all
+    As in `cuda_c/shared/halves.h`, because float16 has only five bits of exponent. v: (rows, k), no row all
     zeros.
     """
     return torch.exp2(14 - torch.floor(torch.log2(v.abs().amax(1, keepdim=True))))
 
 
 def pieces_table(v: float, kinds=(ONE_HALF, TWO_HALVES, TWO_BFLOAT16, THREE_BFLOAT16)) -> pd.DataFrame:
-    """One number in pieces: their values, and what they leave out of it."""
+    """One number in pieces: their values, and the remainder."""
     one = torch.tensor([v])
     rows = {}
     for kind in kinds:
@@ -223,7 +223,7 @@ MMA_ROWS, MMA_COLUMNS, MMA_K = 16, 8, 16
 
 
 def tensor_core_device(setting: Setting) -> torch.device:
-    """Where an mma can run: the GPU here if it is of compute capability 8.0 or more, else the simulator."""
+    """Where an mma can run: the GPU here if its compute capability is at least 8.0, else the simulator."""
     if setting.on_gpu and torch.cuda.get_device_capability(setting.device) >= (8, 0):
         return setting.device
     return torch.device("cpu")
@@ -280,7 +280,7 @@ def float32_error(device, k: int = 8192) -> float:
 
 
 def predicted_errors(every, k: int = 8192) -> pd.DataFrame:
-    """What cutting off should cost by itself: the relative error for each number of k between promotions.
+    """The cost of truncation alone: the relative error for each number of k between promotions.
 
     cut off: every 16 k the tensor cores add to a sum and drop what is below its last bit, always towards
     zero, half a unit on average, where a float's unit is about 2^-23.5 of it. While a sum of random signs
@@ -298,7 +298,7 @@ def predicted_errors(every, k: int = 8192) -> pd.DataFrame:
 def signed_errors(kernel: Kernel, device, every, kind: Pieces = TWO_HALVES, k: int = 8192) -> pd.DataFrame:
     """The error of each output over the typical output; a column for each of `every`.
 
-    Of the `sample()` with the signs of w left out, so that all sums are positive from beginning to end.
+    It uses the `sample()` with positive w, so that all sums are always positive.
     """
     x, w = sample(device, k)
     w = w.abs()
@@ -316,7 +316,7 @@ def signed_errors(kernel: Kernel, device, every, kind: Pieces = TWO_HALVES, k: i
 
 
 def owners(kernel: Kernel, device) -> Tensor:
-    """Which lane has which sum of an mma, asked of the notebook's kernel `whose`: (16, 8) lane numbers."""
+    """The lane of each sum of an mma, from the notebook's kernel `whose`: (16, 8) lane numbers."""
     sums = torch.full((WARP, MMA_ROWS * MMA_COLUMNS // WARP), float("nan"), device=device)
     kernel[1, WARP](sums)
     lanes = torch.full((MMA_ROWS * MMA_COLUMNS,), -1)
@@ -326,10 +326,10 @@ def owners(kernel: Kernel, device) -> Tensor:
 
 
 def quad_sums(values: Tensor) -> Tensor:
-    """The sum of a row's group as the four lanes of a quad find it: (3, 4), what each lane has before the
-    first shuffle, after it and after the second, as `lane_sums()` in `cuda_c/shared/fragment_norm.h`.
+    """The sum of a row's group as the four lanes of a quad find it: (3, 4), each lane's value before the
+    first shuffle, after it and after the second, as in `lane_sums()` of `cuda_c/shared/fragment_norm.h`.
 
-    values: (columns,), of which a lane has two of every eight.
+    values: (columns,); a lane has two of every eight.
     """
     v = values.view(-1, QUAD, 2).sum((0, 2))
     found = [v]
@@ -382,9 +382,9 @@ FEW_ROWS = "few_rows"
 def weight_times(record: Record) -> pd.DataFrame:
     """The recorded times of a few rows, beside the time in which the weight can be copied.
 
-    One row per batch and precision of the chain that is recorded with few rows: weight MB, "weight ms" (its
-    bytes over the copy bandwidth), "few_rows ms", "F.linear ms", and TB/s (the weight's bytes over the time
-    of few_rows).
+    One row per batch and precision of the chain recorded with few rows: weight MB, "weight ms" (its bytes
+    over the copy bandwidth), "few_rows ms", "F.linear ms", and TB/s (the weight's bytes over the time of
+    few_rows).
     """
     whole = record.precisions.dropna(subset="median_ms")
     whole = whole[whole.batch <= MOST_FEW_ROWS]
@@ -431,9 +431,9 @@ NOT_RECORDED = "not recorded"
 def history(rung: str | None = None) -> pd.DataFrame:
     """The notes of `notebooks/07_history.csv`, in their order; of one rung, if it is named.
 
-    They are history: they tell what was tried on the way, and some of the code that they tell of is gone.
-    Columns: rung, step, prediction, time, outcome, and date and commit of the version of this project that
-    first had the note. What nobody wrote down at the time is "not recorded".
+    They are history: they tell what was tried, and some of that code is gone. Columns: rung, step,
+    prediction, time, outcome, and date and commit of the version of this project that first had the note.
+    Values that were not noted at the time are "not recorded".
     """
     frame = pd.read_csv(HISTORY)
     words = ["prediction", "time", "outcome"]
@@ -442,7 +442,7 @@ def history(rung: str | None = None) -> pd.DataFrame:
 
 
 def notes(frame: pd.DataFrame) -> Styler:
-    """Rows of `history()` as a table to be read in a notebook."""
+    """Rows of `history()` as a table for a notebook."""
     words = frame[["rung", "step", "prediction", "time", "outcome"]]
     left = {"text-align": "left", "vertical-align": "top", "padding": "0.2em 1em 0.2em 0"}
     return (

@@ -15,7 +15,7 @@ def sectors_of(addresses) -> int:
 
 
 def words_in_banks(addresses) -> np.ndarray:
-    """How many words lanes want of each bank of shared memory; a word that several want counts once."""
+    """The number of words that lanes need from each bank of shared memory; a shared word counts once."""
     words = np.unique(np.asarray(addresses) // BANK_BYTES)
     return np.bincount(words % BANKS, minlength=BANKS)
 
@@ -26,8 +26,8 @@ def wavefronts_of(addresses) -> int:
 
 
 def each_request(counts: pd.DataFrame) -> pd.Series:
-    """What a request costs on average, over all launches of `fgn.count()`: sectors of global memory and
-    wavefronts of shared memory, for loads and stores. Only what there were requests of."""
+    """The average cost of a request, over all launches of `fgn.count()`: sectors of global memory and
+    wavefronts of shared memory, for loads and stores. Kinds without requests are left out."""
     total = counts.sum(numeric_only=True)
     costs = {}
     for operation, name in (("ld", "load"), ("st", "store")):

@@ -1,12 +1,12 @@
 /* What the compiler calls before every load and store of a kernel.
  *
  * The simulator looks the access up (is it in memory that the kernel may touch?), checks it, and appends it
- * to the log of its thread. Nearly always its instruction has accessed the same array a moment ago, so the
- * lookup is a small table by program counter. What a kernel keeps on its own stack, and its parameters, are
- * registers or constant memory on a GPU: they are not counted.
+ * to its thread's log. Nearly always the instruction has accessed the same array just before, so the lookup
+ * is a small table by program counter. A kernel's stack and parameters are registers or constant memory on a
+ * GPU: they are not counted.
  *
  * A thread whose log is full waits until the other lanes of its warp have come as far and their logs have
- * been put together, so a log needs little memory however long a kernel runs. */
+ * been merged. So a log needs little memory however long a kernel runs. */
 #include "../watch.h"
 #include "quick_checks.h"
 #include "recorder.h"
@@ -25,9 +25,9 @@ static bool is_on_stack(const struct recorder *self, uintptr_t address) {
     return address - (uintptr_t)fiber->stack < fiber->stack_bytes;
 }
 
-/* Looking a place up takes the loader's lock and malloc's, and a crash in there would leave them taken for
- * ever. So a stack that has no room for it is told before, and so is one that no call has made: who jumps
- * into the middle of a function has its stack where no function expects it. */
+/* A lookup takes the loader's lock and malloc's, and a crash would leave them locked for ever. So a stack
+ * without enough room is reported before. So is a stack pointer that no call has made, after a jump into the
+ * middle of a function. */
 static void have_stack(const struct recorder *self, uintptr_t pc, uintptr_t here) {
     enum { ROOM = 16 << 10, ALIGNMENT = 16 };
     struct sim_access_report access = {.kind = SIM_CRASH, .thread = self->worker->current, .pc = pc};
@@ -39,7 +39,7 @@ static void have_stack(const struct recorder *self, uintptr_t pc, uintptr_t here
         sim_report_overflow(&access);
 }
 
-/* Fills the slot in for an access that the slot does not describe yet. */
+/* Fills in the slot for an access that it does not describe yet. */
 static __attribute__((noinline)) void learn(struct recorder *self, struct known_site *known,
                                             instruction_key key, uintptr_t pc, uintptr_t address,
                                             unsigned bytes, counted_operation operation) {
@@ -100,8 +100,8 @@ static __attribute__((noinline)) void check(struct recorder *self, const struct 
         history_check(self, &access);
 }
 
-/* All of an access. `kind`: its bytes, operation << KIND_OPERATION and flags of history.h; so that the way
- * here takes but registers. */
+/* Everything about an access. `kind`: its bytes, operation << KIND_OPERATION and flags of history.h, packed
+ * so that the arguments fit in registers. */
 enum { KIND_BYTES_MASK = 31, KIND_OPERATION = 8, KIND_OPERATION_MASK = 3 };
 static __attribute__((noinline)) void access_memory(struct recorder *self, instruction_key key,
                                                     uintptr_t address, uint32_t kind) {
@@ -136,7 +136,7 @@ static __attribute__((noinline)) void access_memory(struct recorder *self, instr
     trace_access(&self->trace, self->thread, address, bytes, operation);
 }
 
-/* A load of words that are not settled. */
+/* Handles a load of words that are not settled. */
 static __attribute__((noinline)) void read_words(struct recorder *self, const struct known_site *known,
                                                  uintptr_t address, uint32_t kind) {
     unsigned bytes = kind & KIND_BYTES_MASK;
@@ -156,7 +156,7 @@ static __attribute__((noinline)) void access_without_note(instruction_key key, u
                       (kind >> KIND_OPERATION & KIND_OPERATION_MASK) != COUNTED_LOAD, false);
 }
 
-/* A checked launch spends most of its time here, so what is rare is elsewhere, and not even registers are
+/* A checked launch spends most of its time here, so rare cases are elsewhere, and not even registers are
  * saved. */
 static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsigned part, uintptr_t address,
                                                             unsigned bytes, counted_operation operation,
@@ -179,7 +179,7 @@ static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsign
         read_words(self, known, address, kind);
 }
 
-/* A volatile access orders nothing by itself, but fences before and after it make it hand on what a thread
+/* A volatile access orders nothing by itself, but with fences before and after it, it hands on what a thread
  * knows. */
 static inline __attribute__((always_inline)) void on_volatile(uintptr_t pc, uintptr_t address, unsigned bytes,
                                                               counted_operation operation) {
@@ -193,8 +193,8 @@ static inline __attribute__((always_inline)) void on_volatile(uintptr_t pc, uint
         order_strong_write(recorder, address, false, false);
 }
 
-/* An access whose alignment the compiler does not know, or of an odd size: a GPU makes several of it, each as
- * wide as the size and the address allow, and no wider than `widest`. */
+/* An access of unknown alignment or odd size: a GPU divides it into several, each as wide as the size and the
+ * address allow, and no wider than `widest`. */
 static void on_parts(uintptr_t pc, uintptr_t address, size_t bytes, counted_operation operation,
                      unsigned widest) {
     enum { MOST_PARTS = 1 << KEY_PART_BITS };
@@ -213,9 +213,9 @@ static void on_range(uintptr_t pc, uintptr_t address, size_t bytes, counted_oper
     on_parts(pc, address, bytes, operation, 16);
 }
 
-/* What the compiler knows to be aligned to less than its bytes, or less than 8 of 16: so does a GPU's, which
- * takes parts of at most half, or 4 bytes, wherever the address lies. clang reads a struct of three floats as
- * 8 bytes and 4. */
+/* An access that the compiler knows to be aligned to less than its size (or less than 8, of 16 bytes). A
+ * GPU's compiler knows too, and makes parts of at most half the size, or 4 bytes, whatever the address is.
+ * clang reads a struct of three floats as 8 bytes and 4. */
 static unsigned widest_unaligned(unsigned bytes) {
 #ifdef __clang__
     if (bytes == 16)
@@ -275,7 +275,7 @@ void watch_range(const void *pc, const void *address, size_t bytes, bool writes)
     on_range((uintptr_t)pc, (uintptr_t)address, bytes, writes ? COUNTED_STORE : COUNTED_LOAD);
 }
 
-/* clang calls these for copies that it compiles as calls. */
+/* clang calls these for copies that it compiles to calls. */
 void *__tsan_memcpy(void *to, const void *from, size_t bytes);
 void *__tsan_memcpy(void *to, const void *from, size_t bytes) {
     on_range(PC, (uintptr_t)from, bytes, COUNTED_LOAD);
@@ -294,7 +294,7 @@ void *__tsan_memset(void *to, int value, size_t bytes) {
     return memset(to, value, bytes);
 }
 
-/* The compiler also calls these when a program starts, and where a function begins and ends; they do nothing.
+/* The compiler also calls these at a program's start and at the ends of functions; they do nothing.
  */
 void __tsan_init(void);
 void __tsan_init(void) {}
@@ -315,9 +315,9 @@ void watch_atomic(const void *pc, const volatile void *address, unsigned bytes, 
     order_strong_read(recorder, (uintptr_t)address);
 }
 
-/* The history's latest atomic operation is taken for the one whose result all others precede. Of two OS
- * threads the one that came to the history first need not come to the memory first, so each comes to the
- * history again between its read and its replacement, which fails when the other's was between the two. */
+/* The history takes its latest atomic operation for the last in the order. Two OS threads may come to the
+ * history in one order and to the memory in the other. So each comes to the history again between its read
+ * and its swap, which fails if the other's swap was between the two. */
 void watch_atomic_replaces(const void *pc, const volatile void *address, unsigned bytes, bool in_block) {
     struct recorder *self = recorder;
     instruction_key key = (instruction_key)(uintptr_t)pc << KEY_PART_BITS;

@@ -1,4 +1,4 @@
-/* What the tools say of an access: the instruction that makes it, what it accesses, and the access itself. */
+/* What the tools know of an access: its instruction, the place that it accesses, and the access itself. */
 #pragma once
 #include "../machine.h"
 #include "counted.h"
@@ -11,8 +11,8 @@ enum {
     MOST_SITES = 1 << 16,
 };
 
-/* Sorts as the instructions stand in the program. An access that the compiler makes of several, such as a
- * struct's, has several parts. */
+/* Sorts in the order of the program's text. An access of several instructions, such as a struct's, has
+ * several parts. */
 typedef uint64_t instruction_key;
 enum { KEY_PART_BITS = 6 };
 
@@ -52,8 +52,8 @@ unsigned instructions_of_launch(void); /* how many it has so far */
 unsigned site_of(struct recorder *recorder, const struct instruction *instruction, struct place *place);
 
 /* ---- access.c ---- */
-/* TMA accesses bytes that follow each other, as this agent. */
+/* TMA accesses contiguous bytes, as this agent. */
 void async_access(struct recorder *recorder, uintptr_t pc, uintptr_t address, unsigned bytes,
                   counted_operation operation, struct agent agent);
-/* What the running thread does to the word of an mbarrier; it is no request. */
+/* The running thread's access to the word of an mbarrier; it is no request. */
 void mbarrier_access(struct recorder *recorder, uintptr_t pc, uintptr_t word, counted_operation operation);

@@ -1,5 +1,5 @@
-/* What the simulator of Hopper (../hopper/) tells the counted build: which threads waited for which, and what
- * TMA and other blocks write to shared memory. */
+/* What Hopper's machine (../hopper/) tells the counted build: which threads waited for which, and what TMA
+ * and other blocks write to shared memory. */
 #include "../hopper/watch_hopper.h"
 #include "history.h"
 #include "recorder.h"
@@ -67,7 +67,7 @@ void watch_mbarrier_passed(const struct sim_mbarrier *barrier) {
         clocks_pass(clocks_here(), running_warp(), clocks_barrier(sim_worker, barrier));
 }
 
-/* `arriving`: warps that have arrived and do not wait. The checks of stages take them for ones that do. */
+/* `arriving`: warps that have arrived and do not wait. The checks of stages treat them like waiting ones. */
 static void meet(const struct sim_queue *threads, unsigned barrier, uint32_t arriving) {
     unsigned warps[CLOCK_WARPS], count = 0;
     order_warps_met(recorder, threads, barrier);
@@ -104,8 +104,8 @@ void watch_block_met(void) {
         clocks_meet(clocks_here(), warps, add_warps_of_block(sim_worker, warps, 0));
 }
 
-/* Initialised mbarriers are known to the cluster after any of its barriers, after a relaxed one those that
- * fence.mbarrier_init was for. */
+/* After a barrier of the cluster it knows all initialised mbarriers; after a relaxed one only those followed
+ * by fence.mbarrier_init. */
 void watch_cluster_knows_mbarriers(const struct sim_cluster *cluster) {
     for (unsigned rank = 0; rank < cluster->size; rank++) {
         struct sim_worker *worker = cluster->block[rank];
@@ -130,7 +130,7 @@ void watch_cluster_met(const struct sim_cluster *cluster) {
         clocks_meet(clocks_here(), warps, count);
 }
 
-/* A read of what nobody will write any more is reported first, for it may be the reason of the deadlock. */
+/* A read of memory that nobody will write any more is reported first: it may be the cause of the deadlock. */
 void watch_deadlock(void) {
     history_settle_read(recorder);
 }
@@ -154,7 +154,7 @@ void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy) {
 
 /* ---- Stores of TMA ---- */
 
-/* What a group of the running thread's stores completes on: no address that a kernel has. */
+/* The object on which a group of the running thread's stores completes; no kernel has this address. */
 static const void *object_of(unsigned group) {
     uintptr_t number =
         (uintptr_t)recorder->block_number << 17 | (uintptr_t)recorder->thread << 4 | group % 16;
@@ -214,7 +214,8 @@ void watch_copy_reads(const struct sim_tensor_copy *copy, struct sim_worker *own
     watch_mbarrier_arrives(owner, barrier);
 }
 
-/* A thread that waits for the store's bytes also comes after all that the storing thread did before. */
+/* A thread that waits for the store's bytes also comes after everything that the storing thread did
+   before. */
 void watch_store_to_block(const void *pc, const struct sim_site *site, struct sim_place to, unsigned bytes,
                           const struct sim_mbarrier *barrier) {
     (void)pc;

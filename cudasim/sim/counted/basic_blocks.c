@@ -1,5 +1,5 @@
 /* What the compiler calls at the beginning of every basic block of a kernel: here a thread gives up its turn
- * now and then, and the places where the turns of loops end are noted. */
+ * now and then, and the log notes the ends of loops' turns. */
 #include "../watch.h"
 #include "recorder.h"
 
@@ -23,9 +23,9 @@ static __attribute__((noinline)) void look_without_note(uintptr_t pc) {
         look_around(recorder, pc);
 }
 
-/* -fsanitize-coverage=trace-pc: a basic block of the kernel begins. Lanes that skip a part of a loop's
- * body wait for the others at its end: so the log says where a turn ended, unless the one before it ended
- * there too and nothing was accessed since. */
+/* -fsanitize-coverage=trace-pc: a basic block of the kernel begins. Lanes that skip a part of a loop's body
+ * wait for the others at its end. So the log notes where a turn ended, unless the turn before ended there too
+ * without an access since. */
 void __sanitizer_cov_trace_pc(void);
 void __sanitizer_cov_trace_pc(void) {
     uintptr_t pc = (uintptr_t)__builtin_return_address(0);

@@ -1,6 +1,6 @@
-/* What the compiler calls where an access leaves the array or variable that it is made of: -fsanitize=bounds
- * for an index, -fsanitize=object-size for a pointer. The compiler finds an overrun into a neighbouring
- * array, which the kernel may touch, where it knows what the pointer points into. */
+/* What the compiler calls when an access leaves its array or variable: -fsanitize=bounds for an index,
+ * -fsanitize=object-size for a pointer. If the compiler knows where a pointer points, it also finds an
+ * overrun into a neighbouring array that the kernel may touch. */
 #include "../undefined.h"
 #include "recorder.h"
 

@@ -1,4 +1,4 @@
-/* Shared memory in pieces of 16 bytes, for the files that stages.h speaks for. */
+/* Shared memory in pieces of 16 bytes, for the files that stages.h declares. */
 #pragma once
 #include "stages.h"
 #include "warp_clocks.h"
@@ -24,7 +24,7 @@ struct chunk {
     const struct sim_site *site; /* of what TMA or another block did */
     const struct sim_site *read_site;
     struct reader reader[SIM_MOST_WARPGROUPS];
-    /* Of what TMA stores, or copies to another block, from there. */
+    /* For what TMA stores, or copies to another block, from there. */
     struct {
         const struct sim_site *site; /* NULL: there is none */
         uint32_t number;             /* of the store */
@@ -44,11 +44,11 @@ struct stages {
 
 /* NULL when there is no memory to keep it in. */
 struct chunk *chunk_at(struct sim_worker *owner, uint32_t offset);
-/* Whether `warp` comes after what was written last, and after a proxy fence that follows it. */
+/* Whether `warp` comes after the last write and after a proxy fence that follows it. */
 bool chunk_write_is_known(struct warp_clocks *clocks, unsigned warp, const struct chunk *chunk);
 bool chunk_write_is_fenced(struct warp_clocks *clocks, unsigned warp, const struct chunk *chunk);
 
-/* Where the running thread is: an instruction of Hopper's has a site, an ordinary access a program counter.
+/* The running thread's place: an instruction of Hopper's has a site, an ordinary access a program counter.
  */
 struct here {
     const struct sim_site *site;
@@ -64,6 +64,6 @@ noreturn void chunk_fault_not_waited(const struct here *here, const struct chunk
 noreturn void chunk_fault_stored(const struct here *here, const struct chunk *chunk);
 noreturn void chunk_fault_not_fenced(const struct here *here, const struct chunk *chunk);
 
-/* stored.c: somebody is about to write to a place that TMA stores from. */
+/* stored.c: a thread is about to write to a place from which TMA stores. */
 void chunk_check_store(struct warp_clocks *clocks, const struct here *here, const struct chunk *chunk,
                        unsigned warp);

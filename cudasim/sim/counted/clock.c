@@ -1,4 +1,4 @@
-/* Clocks as trees that share what they have in common; clock.h says what they mean. */
+/* Clocks as trees that share common parts; clock.h explains them. */
 #include "clock.h"
 #include "../machine.h"
 #include <stdlib.h>
@@ -10,7 +10,7 @@ struct clock_arena {
     _Alignas(16) unsigned char bytes[];
 };
 
-/* On level 0: what is known of one block. */
+/* On level 0: the knowledge of one block. */
 struct known_block {
     uint32_t all;
     uint32_t count;
@@ -77,7 +77,7 @@ const struct clock *clock_of_block(struct clock_memory *memory, unsigned levels,
     return below;
 }
 
-/* ---- Joins: where one of the two already knows all, it is the result, and no memory is taken ---- */
+/* ---- Joins: if one of the two already knows all, it is the result, and no memory is allocated ---- */
 
 static uint32_t time_in(const struct known_block *known, unsigned thread) {
     uint32_t time = known->all;

@@ -1,9 +1,9 @@
 /* Distributed shared memory: a block reads and writes the shared memory of another block of its cluster.
  *
- * Each block has a recorder of its own, which has the histories of the block's shared memory. The other
- * block's accesses are kept in the same histories, so that the definition of a race is the same as
- * everywhere; what orders the blocks is the barrier of the cluster. A block may exit only after all accesses
- * of other blocks to its shared memory: its exit is compared with their latest access. */
+ * Each block has a recorder with the histories of its shared memory. Accesses by another block go to the same
+ * histories, so that a race is defined as everywhere else; the barrier of the cluster orders the blocks. A
+ * block may exit only after all accesses of other blocks to its shared memory: its exit is compared with
+ * their latest access. */
 #include "../hopper/watch_hopper.h"
 #include "recorder.h"
 
@@ -50,7 +50,7 @@ void clusters_reach(struct recorder *self, const struct access *access) {
     };
 }
 
-/* Whether some thread of the block knows of the access, so that the block exits after it. */
+/* Whether a thread of the block knows of the access, so that the block exits after it. */
 static bool is_known(struct recorder *self, const struct past *past) {
     for (self->thread = 0; self->thread < self->worker->block.size; self->thread++)
         if (order_is_before(self, past))

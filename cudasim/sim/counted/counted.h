@@ -1,11 +1,11 @@
 /* The counted build as a library: what the kernels of the last launches asked of memory.
  *
- * The kernels' sources are compiled with the compiler's -fsanitize=thread, for its instrumentation only: it
- * calls a function before every load and store, and where a basic block begins. These functions are in
- * access.c and basic_blocks.c. They check the access, then log it; the logs of a warp's 32 lanes are put
- * together into the requests that a GPU would make (requests.c), and the requests are counted for each
- * instruction of the kernel (metrics.c). A fault that is found stops the launch, and sim_last_report() tells
- * it. Everything here belongs to the OS thread that calls it, and to the launches that this thread makes.
+ * Kernels are compiled with -fsanitize=thread, for its instrumentation only: it calls a function before every
+ * load and store, and where a basic block begins (access.c, basic_blocks.c). These functions check an access,
+ * then log it. requests.c merges the logs of a warp's 32 lanes into the requests that a GPU would make, and
+ * metrics.c counts the requests for each instruction of the kernel. A fault stops the launch, and
+ * sim_last_report() describes it. Everything here belongs to the OS thread that calls it, and to the launches
+ * that this thread makes.
  *
  * Python's cffi reads this file after ../sim.h and as it stands, which is why it includes nothing. */
 #pragma once
@@ -31,9 +31,9 @@ typedef struct counted_instruction {
     /* In a sample, counted_sample(): */
     unsigned long long lines;  /* of 128 bytes, as sectors */
     unsigned long long missed; /* sectors of loads that were not in L1 */
-    unsigned long long waits;  /* loads of which a sector was not, or another warp had just asked for it */
-    /* Of shared memory: the wavefronts of requests of 8 and of 16 bytes a lane at the same places, which a
-     * compiler may make of several of 4. */
+    unsigned long long waits;  /* loads with a sector missing, or just asked for by another warp */
+    /* For shared memory: the wavefronts if a compiler merged requests of 4 bytes per lane into ones of 8 or
+     * 16 at the same places. */
     unsigned long long wavefronts_of_8, wavefronts_of_16;
 } counted_instruction;
 
@@ -58,8 +58,8 @@ typedef struct counted_basic_block {
     unsigned long long most;    /* of the busiest warp of all */
 } counted_basic_block;
 
-/* What a block of a sample asked of L2: different sectors, each `sector << 3`, plus 1 if it was read, plus 2
- * if it was written, plus 7 if an atomic updated it. */
+/* What a block of a sample asked of L2: its distinct sectors, each as `sector << 3`, plus 1 if read, plus 2
+ * if written, plus 7 if updated by an atomic. */
 typedef struct counted_block {
     unsigned long long block; /* its number in the grid, x fastest */
     unsigned long long count;
@@ -80,11 +80,11 @@ typedef struct counted_launch {
     unsigned long long tensor_stored_bytes;
     unsigned long long products; /* wgmma of a warpgroup, and the bytes of shared memory that they read */
     unsigned long long product_bytes;
-    /* Different 32-byte sectors of global memory that the whole launch reads before it writes them, and
-     * that it writes: the least that must come from DRAM and, sooner or later, go there. */
+    /* Distinct 32-byte sectors of global memory that the whole launch reads before it writes them, and that
+     * it writes: the least that must come from DRAM and, sooner or later, go there. */
     unsigned long long sectors_read;
     unsigned long long sectors_written;
-    /* The same with an L2 cache of a limited size between (l2.c says what is modelled). */
+    /* The same behind an L2 cache of limited size (l2.c says what is modelled). */
     unsigned long long dram_sectors_read;
     unsigned long long dram_sectors_written;
     unsigned instruction_count;
@@ -99,41 +99,42 @@ typedef struct counted_launch {
 
 /* Kernels may access this memory from now on. Reports describe an address in it by `name` and index. */
 void counted_allow(const void *memory, unsigned long long bytes, unsigned element_bytes, const char *name);
-/* The memory that was allowed last is unwritten wherever the map has a 0; the map has one byte for each byte
- * of that memory. Kernels that write set the map, and a read of unwritten memory is a fault. */
+/* Marks the memory that was allowed last as unwritten wherever the map has a 0; the map has one byte for each
+ * byte of that memory. Kernels' writes set the map, and a read of unwritten memory is a fault. */
 void counted_unwritten(unsigned char *written);
 void counted_forbid_all(void);
 
 /* The GPU whose L2 cache is modelled; an H200's by default. */
 void counted_set_gpu(unsigned multiprocessors, unsigned long long l2_bytes);
 
-/* Where each OS thread that runs the launch was lately in the kernel, at most so many; returns how many. Any
- * thread may ask while a launch runs: it tells where a loop is that does not end. */
+/* The recent places in the kernel of the OS threads that run the launch, at most this many; returns how many.
+ * Any thread may ask while a launch runs, to find a loop that does not end. */
 unsigned counted_running(unsigned long long *pcs, unsigned most);
 
-/* The launches since counted_clear(), except those that failed. Valid until the next call of it. */
+/* The launches since counted_clear(), except those that failed. Valid until the next counted_clear(). */
 unsigned counted_launch_count(void);
 const counted_launch *counted_launch_at(unsigned index);
 void counted_clear(void);
 
-/* Questionable accesses of those launches that are no faults: threads write the same value to the same place,
- * and nothing orders them. One for each pair of instructions; valid until counted_clear(). */
+/* Questionable accesses of those launches that are no faults: unordered threads write the same value to the
+ * same place. One for each pair of instructions; valid until counted_clear(). */
 unsigned counted_warning_count(void);
 const sim_report *counted_warning_at(unsigned index);
 
-/* Whether the next launches are only checked for faults, several times as fast; they are not kept. */
+/* Whether the next launches are only checked for faults, which is several times as fast; they are not
+   kept. */
 void counted_only_check(int only);
 
-/* The byte that shared memory has which nobody has written, in the next launches; reading it is no fault
- * then. -1: it is one, as at first. */
+/* The byte that fills unwritten shared memory in the next launches; reading it is then no fault. -1, the
+ * default: it is a fault. */
 void counted_fill_unwritten(int byte);
 
 /* Whether the next launches keep the numbers of each warp as well. */
 void counted_keep_warps(int keep);
 
-/* The next launches are samples: a block has an L1 cache of so many bytes for itself, its warps take turns
- * after few accesses, and the launch keeps what each block asks of L2 and how often basic blocks are run. 0:
- * they are not, as at first. */
+/* Makes the next launches samples: a block has its own L1 cache of this many bytes, its warps take turns
+ * after few accesses, and the launch keeps what each block asks of L2 and how often basic blocks run. 0, the
+ * default: no samples. */
 void counted_sample(unsigned long long l1_bytes);
 
 /* What a warp of the traced block did, or what happened to it. */
@@ -148,7 +149,7 @@ typedef struct counted_event {
     counted_event_kind kind;
     unsigned warp;
     unsigned lanes; /* a bit for each that took part */
-    /* Of a request: */
+    /* For a request: */
     unsigned known; /* a bit for each lane whose value is known */
     unsigned place; /* see counted_place_at() */
     counted_space space;
@@ -168,8 +169,8 @@ typedef struct counted_place {
     counted_space space;
 } counted_place;
 
-/* Traces one block of the launch that begins after `launch` others, up to so many events; 0 events: no more.
- * What was traced is valid until the next call. Returns 0 when there is no memory for it. */
+/* Traces one block of the launch that begins after `launch` others, up to this many events; 0 events ends
+ * tracing. The trace is valid until the next call. Returns 0 without memory for it. */
 int counted_trace(unsigned launch, unsigned long long block, unsigned long long most_events);
 unsigned long long counted_event_count(void);
 unsigned long long counted_events_missed(void); /* those beyond `most_events` */

@@ -1,5 +1,4 @@
-/* The sentences in which faults are told. The line is not known here: debug information has it, and Python
- * reads that. */
+/* The sentences that describe faults. The line is not known here: Python reads it from debug information. */
 #include "../watch.h"
 #include "recorder.h"
 
@@ -117,7 +116,7 @@ void fault_object(struct recorder *self, uintptr_t pc, uintptr_t address, counte
         sim_report_access(&report, "%s a value of type %s beyond the array that its pointer points into",
                           verb(operation), type);
     long long index = index_in(near, address, WORD_BYTES), elements = index_in(near, near->end, WORD_BYTES);
-    if (index >= elements) /* beyond a block of the heap, of which gcc 16 knows where it ends */
+    if (index >= elements) /* beyond a block of the heap, whose end gcc 16 knows */
         sim_report_access(&report, "%s a value of type %s at %s[%lld], which has %lld elements",
                           verb(operation), type, near->name, index, elements);
     sim_report_access(&report,
@@ -181,7 +180,7 @@ static uint3 index_of(uint64_t number, dim3 size) {
                    (unsigned)(number / size.x / size.y)};
 }
 
-/* The other one of the two accesses that race, and where it was made. */
+/* The other one of the two racing accesses, and its place. */
 struct other {
     uint3 thread;
     uint3 block;
@@ -235,8 +234,8 @@ void fault_race(const struct recorder *self, const struct access *access, const 
     struct sim_access_report report = report_of_two(self, access, past, &other);
     const struct place *place = access->place;
     char where[40];
-    /* An address in the simulator's shared memory tells a reader nothing, so the message has the place in the
-     * array. */
+    /* An address in the simulator's shared memory tells a reader nothing, so the message names the place in
+     * the array. */
     if (place->space == COUNTED_SHARED)
         snprintf(where, sizeof where, "byte %zu of it", (size_t)(access->address - place->begin));
     else

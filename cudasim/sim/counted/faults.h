@@ -1,4 +1,4 @@
-/* The sentences in which faults are told. */
+/* The sentences that describe faults. */
 #pragma once
 #include "access.h"
 
@@ -12,9 +12,9 @@ noreturn void fault_index(uintptr_t pc, long long index, const char *array);
 noreturn void fault_misaligned(const struct recorder *recorder, const struct access *access);
 noreturn void fault_uninitialised(const struct recorder *recorder, const struct access *access);
 noreturn void fault_unwritten(const struct recorder *recorder, const struct access *access);
-/* An access of the running thread to its stack, beyond what its arrays can be in. */
+/* An access of the running thread to its stack, outside of where its arrays can be. */
 noreturn void fault_local(const struct recorder *recorder, uintptr_t pc, counted_operation operation);
-/* Of a value of `type` at `address`, which is not whole in the array that the pointer points into. */
+/* An access to a value of `type` at `address` that is not wholly inside the pointer's array. */
 noreturn void fault_object(struct recorder *recorder, uintptr_t pc, uintptr_t address,
                            counted_operation operation, const char *type);
 noreturn void fault_constant(const struct recorder *recorder, const struct access *access);

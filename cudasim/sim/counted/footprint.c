@@ -1,11 +1,11 @@
 /* The footprint of a launch in global memory: which words it read before it wrote them, and which it wrote.
  *
- * Taken by sectors, they are the least that memory must move. */
+ * Counted in sectors, they are the least that memory must move. */
 #include "recorder.h"
 
 enum { READ_FIRST = 1, WRITTEN = 2 };
 
-/* Counts the sectors of words [first, end), which are part of the region's. */
+/* Counts the sectors of words [first, end), a part of the region. */
 static void count_sectors(const struct region *region, size_t first, size_t end, counted_launch *result) {
     const size_t sector_words = SECTOR_BYTES / WORD_BYTES; /* regions begin at a sector, and so do pages */
     for (size_t sector = first; sector < end; sector += sector_words) {

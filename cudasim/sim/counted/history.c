@@ -1,13 +1,12 @@
 /* Races: each access is compared with earlier accesses to the same bytes.
  *
  * Two accesses race when one of them writes, neither happens before the other (order.h), and they are not
- * both strong with scopes that include each other. A read of shared memory that no thread of its block has
- * written since the block began is reported too: on a GPU it returns what an earlier block left there.
+ * both strong with scopes that include each other. A read of shared memory that its block has not written is
+ * reported too: on a GPU it returns what an earlier block left there.
  *
- * Threads run one after another here, so where a barrier is missing between a write and a read, the read may
- * come first and find bytes that nobody has written yet. Whether somebody does write them with nothing
- * between (a race) or nobody does (an uninitialised read) is known at the next barrier or at the end of the
- * block. */
+ * Threads run one after another here. So if a barrier is missing between a write and a read, the read may
+ * come first and find unwritten bytes. It is a race if a thread writes them before the next barrier or the
+ * block's end, and an uninitialised read if none does. */
 #include "history.h"
 #include "../watch.h"
 #include "recorder.h"
@@ -15,7 +14,7 @@
 
 /* ---- The memory for the histories of shared memory ---- */
 
-/* One word more for each place that does not begin at a word. */
+/* One more word for each place that does not begin at a word. */
 enum { SHARED_WORDS = SIM_MAX_SHARED_BYTES * 2 / WORD_BYTES + MOST_PLACES };
 
 bool history_create(struct races *races) {
@@ -51,7 +50,7 @@ static bool is_morally_strong(const struct past *past, const struct past *now, b
     uint32_t both = past->what & now->what, either = past->what | now->what;
     if (!(both & PAST_STRONG) || ((either & PAST_IN_BLOCK) && past->block != now->block))
         return false;
-    /* Lanes of a warp that hand values on through volatile shared memory rely on running in step. */
+    /* Lanes of a warp that exchange values through volatile shared memory rely on running in lockstep. */
     bool in_step =
         is_shared && (both & PAST_VOLATILE) && past->block == now->block && past_warp(past) == past_warp(now);
     return !in_step;
@@ -76,13 +75,13 @@ static bool join_use(struct past *use, const struct past *now) {
     return true;
 }
 
-/* An atomic operation reads what the atomic operations before it have written, and so comes after them in
- * causality order, whoever made them (PTX, "Causality Order", the second rule). */
+/* An atomic operation reads what earlier atomic operations have written, so it comes after them in causality
+ * order (PTX, "Causality Order", the second rule). */
 static bool observes(const struct past *now, bool is_atomic, const struct past *use, bool is_shared) {
     return is_atomic && (use->what & PAST_UPDATES) && is_morally_strong(use, now, is_shared);
 }
 
-/* Whether every access that comes after `now` also comes after `use`, so that `use` need not be kept. */
+/* Whether every access after `now` also comes after `use`, so that `use` need not be kept. */
 static bool replaces(const struct recorder *self, const struct past *now, const struct access *access,
                      const struct past *use) {
     if (!use->block)
@@ -94,13 +93,14 @@ static bool replaces(const struct recorder *self, const struct past *now, const 
            (((now->what & PAST_UPDATES) || !(use->what & PAST_UPDATES)) && order_is_before(self, use));
 }
 
-/* How much it helps to keep `use` beside `now`. */
+/* How useful it is to keep `use` beside `now`. */
 static int worth(const struct past *use, const struct past *now) {
     return (use->what & PAST_UPDATES ? 4 : 0) + (use->block != now->block ? 2 : 0) +
            (past_warp(use) != past_warp(now) ? 1 : 0);
 }
 
-/* Two plain reads by different blocks: a write now races with one of them, unless blocks know of each other.
+/* Whether two plain reads are by different blocks: a write then races with one of them, unless blocks know of
+   each other.
  */
 static void mark_two_warps(struct past *uses) {
     const uint32_t kind = PAST_BYTES_MASK << PAST_BYTES | PAST_UPDATES | PAST_STRONG;
@@ -129,7 +129,7 @@ static void remember_use(const struct recorder *self, struct history *history, c
     mark_two_warps(uses);
 }
 
-/* The latest write was of other bytes of the word, too: it is kept for these. */
+/* The latest write was to other bytes of the word, too: it is kept for these. */
 static void keep_other_bytes(const struct recorder *self, struct history *history, const struct past *now,
                              const struct access *access) {
     struct past rest = history->write;
@@ -152,7 +152,7 @@ static struct doubt *new_doubt(struct races *races) {
     return &races->doubts[races->doubt_count++];
 }
 
-/* `word`: where the bytes of the history are. A history of larger elements than words has no bytes. */
+/* `word`: the address of the history's bytes. A history of elements larger than words has no bytes. */
 static bool wait_for_value(struct recorder *self, const struct access *access, const struct past *now,
                            const struct past *past, uintptr_t word) {
     bool is_pending = access->thread >= SIM_MAX_BLOCK_THREADS; /* a copy that has not landed */
@@ -188,9 +188,9 @@ void history_settle_write_now(struct recorder *self) {
     warn_of_same_value(self, &races->doubts[0].access, &races->doubts[0].other);
 }
 
-/* ---- Reads of what nobody has written ---- */
+/* ---- Reads of unwritten memory ---- */
 
-/* The first such read is kept. A thread that reads the same place again and again waits for a write in vain.
+/* Keeps the first such read. A thread that reads the same place again and again waits for a write in vain.
  */
 static void remember_unwritten_read(struct recorder *self, const struct access *access) {
     enum { MOST_REPETITIONS = 10000 };
@@ -263,9 +263,9 @@ static void check_and_remember(struct recorder *self, struct history *history, c
     }
 }
 
-/* In which epochs (order.h) plain reads add nothing. In all, when two blocks have read it and none has
- * written: whoever writes races with one of them, unless blocks know of each other. In this one, when two
- * warps of this block have. */
+/* The epochs (order.h) in which plain reads add nothing. If two blocks have read the word and none has
+ * written, it is all epochs: any write races with one of the reads, unless blocks know of each other. If two
+ * warps of this block have read it, it is this epoch. */
 static uint32_t settled_in(const struct history *history, const struct order *order, uint32_t block) {
     const struct past *uses = history->uses;
     if (history->write.block || !(uses[1].what & PAST_TWO_WARPS))

@@ -1,24 +1,24 @@
-/* Races: the histories of words of memory, who accessed each last, as far as it matters for races. */
+/* Races: the histories of words of memory. A history has the last accesses that matter for races. */
 #pragma once
 #include "access.h"
 #include "places.h"
 
-/* A word's, or of an array of smaller elements an element's. Among accesses that happen before a later one of
- * the same kind, only the later one matters; of those that do not happen before each other, two are kept, of
- * different blocks or warps where there are such. */
+/* The history of a word, or of an element of an array with smaller elements. If an access happens before a
+ * later one of the same kind, only the later one matters. Of unordered ones two are kept, of different blocks
+ * or warps if possible. */
 struct history {
     struct past uses[2]; /* reads, atomics and volatile writes since the latest plain write, and plain writes
                             of bytes that it has not written */
     struct past write;   /* which it is */
 };
 
-/* Of a word of shared memory. */
+/* The history of a word of shared memory. */
 struct shared_word {
     uint32_t block;       /* the history is void when it is not the one that runs */
     uint32_t initialised; /* which of its bytes have been written */
 };
 
-/* A write of a few bytes, at most a word, that races with another write of them, until its value can be seen.
+/* A write of at most a word that races with another write, until its value can be seen.
  */
 struct doubt {
     struct access access;
@@ -37,7 +37,7 @@ struct races {
     unsigned doubt_count;
     unsigned doubt_capacity;
     bool is_announced; /* a part of that write; the others follow before it is made */
-    bool fills;        /* shared memory that nobody has written, with `filler` */
+    bool fills;        /* fills unwritten shared memory with `filler` */
     unsigned char filler;
     bool has_unwritten_read;
     unsigned repetitions; /* of it */
@@ -47,17 +47,17 @@ struct races {
 bool history_create(struct races *races); /* false: no memory */
 void history_free(struct races *races);
 void history_worker_begins(struct recorder *recorder);
-/* Gives a place in shared memory its histories, unless it is more than a block can have. */
+/* Gives a place in shared memory its histories, unless it is larger than a block's shared memory. */
 void history_of_shared(struct recorder *recorder, struct place *place);
 
-/* Shared memory is written by TMA or by another block, which order it themselves. */
+/* TMA or another block writes shared memory, and orders the write itself. */
 void history_written(struct recorder *recorder, const struct place *place, uintptr_t address, size_t bytes);
 
 /* The running thread is about to make the access. Ends the launch when it races. */
 void history_check(struct recorder *recorder, const struct access *access);
 
-/* The same for a plain read of a whole word of shared memory where that is quickly done, as it nearly always
- * is; false where it is not. */
+/* The same for a plain read of a whole word of shared memory if that is quick, as it nearly always is;
+ * returns false if not. */
 static inline bool history_check_read(struct history *history, const struct shared_word *word,
                                       const struct order *order, uint32_t block, uint32_t block_count,
                                       unsigned thread) {
@@ -67,7 +67,7 @@ static inline bool history_check_read(struct history *history, const struct shar
     if (word->block != block_count || word->initialised != PAST_BYTES_MASK || write->block != block ||
         write->time >= barrier)
         return false;
-    /* Two warps have read it, so whoever writes now races with one of them. */
+    /* Two warps have read it, so any write now races with one of them. */
     if ((uses[1].what & PAST_TWO_WARPS) && !order->has_clocks && uses[0].block == block &&
         uses[1].block == block && uses[0].time >= barrier && uses[1].time >= barrier)
         return true;
@@ -80,7 +80,7 @@ static inline bool history_check_read(struct history *history, const struct shar
     return true;
 }
 
-/* Several OS threads may come to one word of global memory. */
+/* Several OS threads may access one word of global memory. */
 static inline void history_lock(struct history *history, bool is_alone) {
     if (is_alone)
         return;
@@ -93,8 +93,8 @@ static inline void history_unlock(struct history *history, bool is_alone) {
                          __ATOMIC_RELEASE);
 }
 
-/* A plain access of a whole word of global memory that nobody has accessed in this launch: there is nothing
- * to compare it with. False when somebody has. */
+/* Handles a plain access to a whole word of global memory if it is the first in this launch: there is nothing
+ * to compare it with. Returns false if it is not the first. */
 static inline bool history_begins(struct history *history, bool is_alone, const struct past *now) {
     history_lock(history, is_alone);
     bool is_first = !history->write.block && !history->uses[0].block && !history->uses[1].block;
@@ -111,7 +111,7 @@ static inline bool history_begins(struct history *history, bool is_alone, const 
 }
 
 /* The same for a word of global memory that is only read, and that lanes of this warp have just read: this
- * one joins them. */
+ * lane joins them. */
 static inline bool history_adds_read(struct history *history, bool is_alone, const struct order *order,
                                      uint32_t block, unsigned thread) {
     struct past *uses = history->uses;
@@ -122,8 +122,8 @@ static inline bool history_adds_read(struct history *history, bool is_alone, con
     const uint32_t own = PAST_BYTES_MASK << PAST_BYTES | thread / SIM_WARP_THREADS << PAST_WARP;
     if (uses[0].time != order->now || (uses[0].what & kind) != own || (uses[1].what & PAST_UPDATES))
         return false;
-    /* Without the lock: only this OS thread changes what is its block's, and nobody makes it its block's. Who
-     * has locked the history may have missed this lane, so then it is looked at again with the lock. */
+    /* Without the lock: only this OS thread changes its block's entries, and no other adds any. An owner of
+     * the lock may have missed this lane, so then the history is checked again with the lock. */
     uint64_t before = uses[0].block_and_lanes;
     struct past after = {.block_and_lanes = before};
     after.lanes |= 1u << thread % SIM_WARP_THREADS;
@@ -137,14 +137,14 @@ static inline bool history_adds_read(struct history *history, bool is_alone, con
                         !history->write.block);
 }
 
-/* A write races with another write. That is only known to be a fault when the value is another one, which is
- * seen when the thread has gone on. */
+/* A write races with another write. It is only a fault if the values differ, which is known when the thread
+ * has gone on. */
 void history_settle_write_now(struct recorder *recorder);
 static inline void history_settle_write(struct recorder *recorder, const struct races *races) {
     if (__builtin_expect(races->doubt_count > 0 && !races->is_announced, 0))
         history_settle_write_now(recorder);
 }
-/* The running thread's next accesses are parts of one; all of them are told before it is made. */
+/* The running thread's next accesses are parts of one access; all are announced before it is made. */
 static inline void history_announce(struct recorder *recorder, struct races *races, bool begins) {
     history_settle_write(recorder, races);
     races->is_announced = begins;
@@ -157,9 +157,9 @@ static inline void history_block_begins(struct races *races) {
     history_forget_write(races);
     races->has_unwritten_read = false;
 }
-/* Reports a read of shared memory that nobody has written, if there was one: nobody will before the next
+/* Reports a read of unwritten shared memory, if there was one: no thread will write it before the next
  * barrier. */
 void history_settle_read(const struct recorder *recorder);
-/* The same of the running thread's: having read that, it may go astray, so that read is the fault to report.
+/* The same for the running thread: after such a read it may go astray, so that read is the fault to report.
  */
 void history_settle_own_read(const struct recorder *recorder);

@@ -1,6 +1,6 @@
-/* Atomic operations of a program's host code (std::atomic), for which the compiler's instrumentation calls
- * these functions as well. They do what the instruction would have done, in the strongest order. Kernels have
- * CUDA's own atomics (../atomic.c). */
+/* Atomic operations of a program's host code (std::atomic): the compiler's instrumentation calls these
+ * functions. They do what the instruction would have done, in the strongest order. Kernels have CUDA's own
+ * atomics (../atomic.c). */
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -1,13 +1,13 @@
-/* An L2 cache between the blocks and DRAM: what of a launch's reads and writes would get past it.
+/* An L2 cache between the blocks and DRAM: which of a launch's reads and writes pass it.
  *
  * What is modelled: the blocks of a grid run in waves, as many at once as the GPU's multiprocessors hold (by
- * threads, blocks and dynamic shared memory; the registers are not known here). A wave asks DRAM at most once
- * for a sector. The cache holds whole sectors, the latest used ones, and is empty when the launch begins, as
- * ncu leaves it. Written sectors stay until their place is needed, and are written once more if they come
- * back and are written again; what is still there in the end is written too, sooner or later.
+ * threads, blocks and dynamic shared memory; registers are not known here). A wave asks DRAM at most once for
+ * a sector. The cache holds whole sectors, the latest used ones, and is empty when the launch begins, as
+ * under ncu. A written sector stays until its place is needed, and then goes to DRAM; if it comes back and is
+ * written again, it goes there again. What remains at the end counts as written too.
  *
- * What is not: the order inside a wave, L1 caches, the halves of an H200's L2, data that is fetched beside
- * what was asked for. */
+ * What is not modelled: the order inside a wave, L1 caches, the halves of an H200's L2, and data fetched
+ * beyond what was asked for. */
 #define _GNU_SOURCE
 #include "../watch.h"
 #include "recorder.h"
@@ -79,7 +79,7 @@ static uint64_t sector_of(uint64_t touch) {
     return touch >> 1 & ((1ull << SECTOR_BITS) - 1);
 }
 
-/* All touches, wave by wave. */
+/* Takes all touches, wave by wave. */
 static uint64_t *sorted_touches(struct recorder *first, size_t *count) {
     size_t *begins = calloc(wave_count + 2, sizeof *begins);
     *count = 0;
@@ -105,7 +105,7 @@ static uint64_t *sorted_touches(struct recorder *first, size_t *count) {
 
 /* ---- The cache ---- */
 
-/* How many sectors were last used in each wave, as a Fenwick tree: sums of a range in few steps. */
+/* The number of sectors last used in each wave, as a Fenwick tree, which sums a range in few steps. */
 static void add_to(uint64_t *tree, unsigned wave, uint64_t number) {
     for (; wave <= wave_count; wave += wave & -wave)
         tree[wave] += number;

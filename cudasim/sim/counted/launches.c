@@ -1,7 +1,7 @@
-/* A launch in the counted build: what is set up for it, what each OS thread hands in, and the result.
+/* A launch in the counted build: its preparation, what each OS thread hands in, and the result.
  *
- * An instruction gets its number, the same for all OS threads, when one of them first meets it; each OS
- * thread counts for itself what the instructions do. */
+ * An instruction gets its number, the same for all OS threads, when one of them first executes it. Each OS
+ * thread keeps its own counts. */
 #define _GNU_SOURCE
 #include "../watch.h"
 #include "recorder.h"

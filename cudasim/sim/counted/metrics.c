@@ -2,11 +2,11 @@
  *
  * Global memory comes in sectors of 32 bytes; a request asks for each sector that a lane touches once.
  *
- * Shared memory has 32 banks of 4 bytes; in one wavefront each gives one word, to as many lanes as want it.
- * A request of 4 bytes a lane needs as many wavefronts as the busiest bank has different words to give. A
- * request of 8 bytes a lane goes in two phases, half of the lanes in each, and one of 16 bytes in four; half
- * as many where every lane goes where its neighbour goes, or where the lane two beside it goes. (Measured:
- * tests/fgn/agreement.) */
+ * Shared memory has 32 banks of 4 bytes; in one wavefront each gives one word, to any number of lanes. A
+ * request of 4 bytes per lane needs as many wavefronts as the busiest bank has distinct words to give. A
+ * request of 8 bytes per lane has two phases, each with half of the lanes, and one of 16 bytes has four. It
+ * has half as many phases if every lane has the address of its neighbour, or of the lane two further on.
+ * (Measured: tests/fgn/agreement.) */
 #include "recorder.h"
 
 /* ---- Global memory ---- */
@@ -38,7 +38,7 @@ unsigned sectors_of(const uintptr_t addresses[SIM_WARP_THREADS]) {
 }
 
 unsigned different_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes) {
-    /* Nearly always each lane's address is that of the lane before it, or a larger one. */
+    /* Nearly always each lane's address is at least that of the lane before it. */
     uint64_t taking_part[SIM_WARP_THREADS];
     unsigned count = 0, different = 1;
     bool ascend = true;

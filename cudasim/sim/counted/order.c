@@ -1,11 +1,11 @@
-/* Happens-before, kept up to date at everything that orders threads; order.h says what it is. */
+/* Happens-before, updated at everything that orders threads; order.h defines it. */
 #include "order.h"
 #include "../watch.h"
 #include "recorder.h"
 #include <pthread.h>
 #include <stdlib.h>
 
-/* ---- Where threads hand on what they know: words that they access atomically or volatile, and objects ----
+/* ---- Where threads hand on what they know: words with atomic or volatile accesses, and objects ----
  */
 
 enum { SLOTS = 1 << 12 };
@@ -134,7 +134,7 @@ static void take_over(struct recorder *self, unsigned thread, bool in_block) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* All that the running thread knows, itself included; what it does from now on is later than that. */
+/* Everything that the running thread knows, itself included; what it does from now on is later than that. */
 static const struct clock *all_known(struct recorder *self) {
     struct order *order = &self->order;
     unsigned lane = self->thread % SIM_WARP_THREADS, own_warp = self->thread / SIM_WARP_THREADS;
@@ -162,7 +162,7 @@ static void forget_strong_reads(struct order *order, unsigned thread) {
     order->threads[thread].strong_read_count = 0;
 }
 
-/* All of these threads know, and have fenced, what any one of them knows and has fenced. */
+/* Afterwards all of these threads know, and have fenced, what any one of them knows and has fenced. */
 static void join_threads(struct recorder *self, unsigned first, uint64_t lanes, unsigned count) {
     struct order *order = &self->order;
     const struct clock *known = NULL, *fenced = NULL, *fenced_block = NULL;
@@ -322,7 +322,7 @@ void order_strong_write(struct recorder *self, uintptr_t address, bool in_block,
     pthread_mutex_lock(&mutex);
     struct handed_on *to = own->fenced_block ? find_or_add(address, block) : find(address, block);
     if (to) {
-        if (!reads_too) /* whoever reads this reads nothing of what was written before */
+        if (!reads_too) /* a reader of this sees nothing that was written before */
             to->in_grid = to->in_block = NULL;
         if (to->in_block_of != self->block_number)
             to->in_block = NULL;
@@ -382,7 +382,7 @@ struct agent order_asynchronous(struct recorder *self, const void *object) {
     return agent;
 }
 
-/* ---- The question ---- */
+/* ---- The query ---- */
 
 static bool warp_knows(const struct warp_knowledge *knowledge, const struct past *past, unsigned lane,
                        unsigned other) {

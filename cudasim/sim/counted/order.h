@@ -1,13 +1,13 @@
 /* Happens-before: which accesses come before what the running thread does now.
  *
- * cudasim/docs/memory_model.md has the definition, with the sections of the PTX documentation that it comes
- * from. In short: a thread's own accesses are in order; a barrier and a meeting of lanes (__syncwarp(),
- * shuffles, votes) order what their threads did before with what they do after; and a fence, a strong write,
- * a strong read of it and another fence do so between any two threads that their scopes include.
+ * cudasim/docs/memory_model.md has the definition, with references to the PTX documentation. In short: a
+ * thread's own accesses are in order; a barrier and a meeting of lanes (__syncwarp(), shuffles, votes) order
+ * what their threads did before with what they do after; and a fence, a strong write, a strong read of it and
+ * another fence do so between any two threads that their scopes include.
  *
- * Time is a number for each block, which grows at its barriers, meetings and fences. What the threads of one
- * block know of each other by barriers is one number, what the lanes of a warp know of each other a matrix;
- * all else is a clock (clock.h). */
+ * Time is a number for each block, which grows at its barriers, meetings and fences. One number holds what
+ * the threads of a block know of each other by barriers, and a matrix what the lanes of a warp know of each
+ * other. All other knowledge is a clock (clock.h). */
 #pragma once
 #include "../machine.h"
 #include "clock.h"
@@ -16,7 +16,7 @@ struct recorder;
 
 enum { PAST_INSTRUCTION_MASK = (1 << 15) - 1 };
 
-/* One access, kept. A warp's number is larger than any of a block's for what asynchronous copies do. */
+/* A recorded access. Asynchronous copies have a warp number that no warp of a block has. */
 struct past {
     union {
         struct {
@@ -48,23 +48,23 @@ static inline unsigned past_bytes(const struct past *past) {
     return past->what >> PAST_BYTES & PAST_BYTES_MASK;
 }
 
-/* [lane][other]: the time up to which `lane` comes after everything that `other` did. */
+/* [lane][other]: `lane` comes after everything that `other` did up to this time. */
 struct warp_knowledge {
     uint32_t time[SIM_WARP_THREADS][SIM_WARP_THREADS];
 };
 
-/* What warps know of each other by named barriers and mbarriers, which a part of the block meets at: the time
- * up to which a warp comes after everything that another one did. Warps are enough: `bar.sync` is for whole
- * ones, and a lane that waits for an mbarrier waits for its warp. */
+/* What warps know of each other by named barriers and mbarriers, where a part of the block meets: the time up
+ * to which a warp comes after everything that another one did. Warps suffice: `bar.sync` is for whole warps,
+ * and a lane that waits for an mbarrier waits for its warp. */
 enum { ORDER_MBARRIERS = 64, ORDER_BARRIERS = ORDER_MBARRIERS + 16, ORDER_NO_BARRIER = ORDER_BARRIERS };
 struct block_knowledge {
     uint32_t time[SIM_MAX_BLOCK_WARPS][SIM_MAX_BLOCK_WARPS];
-    uint32_t arrived[ORDER_BARRIERS + 1][SIM_MAX_BLOCK_WARPS]; /* what those who arrived at one know */
+    uint32_t arrived[ORDER_BARRIERS + 1][SIM_MAX_BLOCK_WARPS]; /* what the threads that arrived at one know */
     uint32_t passed[ORDER_BARRIERS + 1][SIM_MAX_BLOCK_WARPS];  /* the same when its last phase ended */
     struct known_thread listed[SIM_MAX_BLOCK_THREADS];         /* of a clock that is being made */
 };
 
-/* What a thread knows, and hands on, by fences. For a scope of the block there is a clock of its own. */
+/* What a thread knows, and hands on, by fences. The scope of the block has its own clock. */
 enum { STRONG_READS = 4 };
 struct thread_order {
     const struct clock *known;        /* what happens before what it does now */
@@ -74,7 +74,7 @@ struct thread_order {
     unsigned strong_read_count;           /* since its latest fence or barrier */
 };
 
-/* Of one OS thread. */
+/* The state of one OS thread. */
 enum { ORDER_NO_EPOCH = 0, ORDER_ALL_EPOCHS = 1, ORDER_FIRST_EPOCH };
 struct order {
     uint32_t time;
@@ -97,12 +97,12 @@ void order_begin_block(struct recorder *recorder);
 
 void order_thread_runs(struct recorder *recorder);
 void order_barrier(struct recorder *recorder);
-/* What was done before comes before what is done after; some threads may still be behind. */
+/* Everything before comes before everything after; some threads may still be behind. */
 void order_all(struct recorder *recorder);
-/* Barriers have numbers: mbarriers, named ones from ORDER_MBARRIERS on, and ORDER_NO_BARRIER.
- * The warps of these threads meet, and come after what arrived at the barrier without waiting. */
+/* Barriers have numbers: mbarriers, named ones from ORDER_MBARRIERS on, and ORDER_NO_BARRIER. The warps of
+ * these threads meet, and come after those that arrived at the barrier without waiting. */
 void order_warps_met(struct recorder *recorder, const struct sim_queue *threads, unsigned barrier);
-/* The running thread arrives, or has waited. `word`: the barrier's place in memory. */
+/* The running thread arrives, or has waited. `word`: the barrier's address. */
 void order_arrive(struct recorder *recorder, unsigned barrier, const void *word);
 void order_end_phase(struct recorder *recorder, unsigned barrier);
 void order_pass(struct recorder *recorder, unsigned barrier);
@@ -114,12 +114,12 @@ void order_fence(struct recorder *recorder, bool in_block);
 void order_strong_read(struct recorder *recorder, uintptr_t address);
 void order_strong_write(struct recorder *recorder, uintptr_t address, bool in_block, bool reads_too);
 
-/* An object that asynchronous accesses complete on, such as an mbarrier: whoever acquires it comes after
- * those that have completed on it before. */
+/* An object on which asynchronous accesses complete, such as an mbarrier: a thread that acquires it comes
+ * after the accesses that have completed on it. */
 void order_acquire(struct recorder *recorder, const void *object);
 void order_forget(struct recorder *recorder, const void *object);
-/* Stamps asynchronous accesses of the running thread's block, which happen before whoever acquires `object`:
- * the number of the agent that makes them, a thread's number beyond those of a block, and its time. */
+/* Stamps asynchronous accesses of the running thread's block, which happen before any thread that acquires
+ * `object`: with the number of their agent, a thread's number beyond those of a block, and its time. */
 struct agent {
     unsigned thread;
     uint32_t time;
@@ -128,7 +128,7 @@ struct agent order_asynchronous(struct recorder *recorder, const void *object);
 
 /* Whether `past` happens before what the running thread does now. */
 bool order_is_before(const struct recorder *recorder, const struct past *past);
-/* False as long as no thread of the launch can know anything of another block. */
+/* False while no thread of the launch can know anything of another block. */
 extern __attribute__((visibility("hidden"))) atomic_bool order_any_handed_on;
 static inline bool order_crosses_blocks(void) {
     return atomic_load_explicit(&order_any_handed_on, memory_order_relaxed);

@@ -1,5 +1,5 @@
-/* Which memory a kernel may access: the arguments that Python allowed, its block's shared memory, and the
- * variables of the library that it is in.
+/* Which memory a kernel may access: the arguments that Python allowed, its block's shared memory, and its
+ * library's variables.
  *
  * A __shared__ array is a thread-local variable of the kernel's library, so its extent and its name are in
  * that library's symbol table. */
@@ -54,7 +54,7 @@ void places_worker_begins(struct recorder *self) {
     if (self->worker->shared_memory_bytes > 0)
         add_shared(self, (uintptr_t)self->worker->shared_memory, self->worker->shared_memory_bytes,
                    "dynamic_shared");
-    /* The kernel's parameters, which are constant memory on a GPU, wherever the caller has put them. */
+    /* The kernel's parameters, wherever the caller has put them; on a GPU they are constant memory. */
     struct place parameters = {.begin = (uintptr_t)sim_launch_now.arguments, .space = COUNTED_NOTHING};
     parameters.end = parameters.begin + sim_launch_now.argument_bytes;
     add_place(self, &parameters);
@@ -141,7 +141,7 @@ static int look_in_library(struct dl_phdr_info *library, size_t size, void *data
     struct search *search = data;
     bool is_simulator = sim_library_has(library, (uintptr_t)look_in_library);
     bool is_kernels = sim_library_has(library, (uintptr_t)sim_launch_now.enter);
-    /* What another library keeps, a kernel reaches by mistake only. */
+    /* A kernel reaches another library's variables by mistake only. */
     if (!is_simulator && !is_kernels)
         return 0;
     for (unsigned i = 0; i < library->dlpi_phnum; i++) {
@@ -152,8 +152,8 @@ static int look_in_library(struct dl_phdr_info *library, size_t size, void *data
             bool is_registers = is_simulator && strcmp(search->name, "sim_registers") == 0;
             bool is_other = is_guard(search->name) || is_registers;
             search->found.space = is_other ? COUNTED_NOTHING : COUNTED_SHARED;
-            /* The simulator's own kernels have their shared memory in functions; what else it keeps in such
-             * variables is no kernel's. */
+            /* The simulator's own kernels have their shared memory in functions; its other variables of this
+             * kind belong to no kernel. */
             if (is_simulator && !is_registers && !(is_kernels && is_in_function(search->name)))
                 search->found.end = 0;
             return 1;
@@ -162,7 +162,7 @@ static int look_in_library(struct dl_phdr_info *library, size_t size, void *data
         if (part->p_type == PT_LOAD && offset - part->p_vaddr < part->p_memsz) {
             find_symbol(library->dlpi_name, STT_OBJECT, offset, search);
 #ifdef __clang__
-            /* The values that it fills a local array with have no name. They lie where nobody can write. */
+            /* The initial values of a local array have no name. They are in read-only memory. */
             if (search->found.end == 0 && part->p_flags == PF_R) {
                 search->found.begin = library->dlpi_addr + part->p_vaddr;
                 search->found.end = search->found.begin + part->p_memsz;
@@ -199,8 +199,8 @@ static bool learn_variable(struct recorder *self, uintptr_t address) {
 
 /* ---- The device's heap ---- */
 
-/* Memory of the device's heap has one place, for the block that was looked up last, and no history: accesses
- * to the heap are compared with the block's bounds, and neither counted nor checked for races. */
+/* The device's heap has one place, for the block that was looked up last, and no history: accesses to the
+ * heap are checked against the block's bounds, but neither counted nor checked for races. */
 static struct place *place_in_heap(struct recorder *self, uintptr_t address) {
     struct place *place = &self->places.heap;
     size_t bytes;

@@ -1,5 +1,5 @@
-/* Bounds: which memory a kernel may access, and what it is called. Another tool finds what it keeps of a
- * place's words in the place. */
+/* Bounds: which memory a kernel may access, and its name. Other tools keep their state of a place's words in
+ * the place. */
 #pragma once
 #include "access.h"
 
@@ -8,7 +8,7 @@ enum {
     MOST_STATIC_SHARED_BYTES = 48 << 10, /* more has to be dynamic, on every GPU */
 };
 
-/* Memory that belongs together. */
+/* A piece of memory that belongs together. */
 struct place {
     uintptr_t begin;
     uintptr_t end;
@@ -40,7 +40,7 @@ bool places_create(struct places *places); /* false: no memory */
 void places_free(struct places *places);
 void places_worker_begins(struct recorder *recorder);
 
-/* Where an access is, or NULL when it may not be made. */
+/* The place of an access, or NULL if it is not allowed. */
 struct place *place_of(struct recorder *recorder, uintptr_t address, unsigned bytes);
 const struct place *nearest_place(struct recorder *recorder, uintptr_t address);
 bool is_shared(const struct recorder *recorder, uintptr_t address);

@@ -1,11 +1,11 @@
-/* Accesses that are quickly checked, as nearly all are. Where one of these says no, all of history_check()
+/* Quick checks of accesses, which suffice nearly always. If one of these returns false, history_check()
  * follows. */
 #pragma once
 #include "history.h"
 #include "recorder.h"
 
-/* Whether loads of whole words add nothing to what is known of them and race with nothing, as it nearly
- * always is. Otherwise all of history_check() follows. */
+/* Whether loads of whole words add nothing to their histories and race with nothing, as is nearly always so.
+ * Otherwise history_check() follows. */
 static inline __attribute__((always_inline)) bool is_settled(const struct recorder *self,
                                                              const struct known_site *known, size_t word) {
     uint32_t epoch = known->settled[word];
@@ -46,7 +46,7 @@ static inline bool is_known_read(struct recorder *self, const struct known_site 
                           : known->words && are_shared_reads(self, known, address, bytes);
 }
 
-/* Whether nobody has accessed the word in this launch: then there is nothing to compare it with. */
+/* Whether the word has no access in this launch: then there is nothing to compare with. */
 static inline bool is_first_access(struct recorder *self, const struct known_site *known, uintptr_t address,
                                    unsigned bytes, counted_operation operation, uint32_t flags) {
     if (!known->settled || bytes != WORD_BYTES || address % WORD_BYTES || flags ||

@@ -1,6 +1,6 @@
-/* An OS thread's part of a counted launch: what every tool may ask about who runs, and the tools, each with
- * its state. A tool is a header and a C file of its name, and only these two use its state; watch.c,
- * launches.c and access.c tell it what happens (../watch.h says how a tool subscribes).
+/* An OS thread's part of a counted launch: what every tool may ask about the running thread, and the tools,
+ * each with its state. A tool is a header and a C file of its name, and only these two use its state.
+ * watch.c, launches.c and access.c tell it what happens (../watch.h explains how a tool subscribes).
  *
  *   places     bounds: an argument's memory, an array in shared memory   places.c, bounds.c
  *   order      which accesses happen before which                        order.c, clock.c
@@ -17,8 +17,8 @@
  *   unwritten  reads of global memory that nobody has written            unwritten.c
  *   stages     shared memory that TMA and wgmma reach                    stages.c, stored.c
  *
- * What a caller allows and asks for, and gets, is its session (session.c); the memory for what is kept of
- * global memory is in regions (regions.c). */
+ * session.c has what a caller allows, asks for and gets; regions.c has the memory for what is kept of global
+ * memory. */
 #pragma once
 #include "access.h"
 #include "clusters.h"
@@ -46,7 +46,7 @@ struct known_site {
     struct place *place;
     unsigned site; /* 0: what it accesses there is not counted */
     unsigned instruction;
-    /* The place's, when it begins with a whole word and is kept in words: for what is quickly checked. */
+    /* The place's histories, if it begins with a whole word and is kept in words: for quick checks. */
     struct history *history;
     const uint32_t *settled;
     struct shared_word *words;
@@ -58,7 +58,7 @@ struct recorder {
     struct sim_worker *worker;
     uint64_t launch; /* the number of the launch that it was set up for */
     unsigned thread; /* that runs: its number in its block */
-    /* The part of its stack that is its kernel's: nobody else's concern. 0 bytes while wgmma may write to it.
+    /* The kernel's part of its stack, which no tool needs to see. 0 bytes while wgmma may write to it.
      */
     uintptr_t stack;
     uintptr_t own_bytes;
@@ -85,10 +85,10 @@ struct recorder {
     _Alignas(64) struct known_site known[KNOWN_SITES];
 };
 
-/* This OS thread's, while it runs a launch; else NULL. */
+/* This OS thread's recorder while it runs a launch; else NULL. */
 extern _Thread_local struct recorder *recorder;
 
-/* Accesses are to be looked at one by one from now on, not only the basic blocks that are due. */
+/* Every access has to be handled from now on, and not only the basic blocks that are due. */
 static inline void look_at_each_access(struct recorder *self) {
     self->until_look = 0;
 }

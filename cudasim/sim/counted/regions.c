@@ -26,7 +26,7 @@ static struct region *region_at(uintptr_t address) {
     return NULL;
 }
 
-/* Histories are of whole words unless the elements are known to be smaller. */
+/* A history is for a whole word, unless the elements are known to be smaller. */
 static unsigned granule_bits(const struct place *place) {
     return place->element_bytes == 1 ? 0 : place->element_bytes == 2 ? 1 : 2;
 }
@@ -56,7 +56,7 @@ static struct region *add(const struct place *place) {
 
 /* ---- Memory ---- */
 
-/* An argument may be much larger than what a launch uses of it. */
+/* A launch may use only a small part of an argument. */
 static size_t granules_of(const struct region *region) {
     return region->words * WORD_BYTES >> region->granule_bits;
 }
@@ -77,9 +77,9 @@ static size_t pages_of(const struct region *region) {
     return region->words / PAGE_WORDS + 1;
 }
 
-/* Zeros. Small pieces are kept from one launch to the next and cleared, because a page that is new costs more
- * than it does to clear it: the system maps it twice, for the first read and for the first write, and tells
- * all processors. Of a large piece only what is touched takes memory; of the largest, in small pages. */
+/* Memory of zeros. Small pieces are kept from one launch to the next and cleared, because a new page costs
+ * more than clearing: the system maps it twice, for the first read and for the first write, and tells all
+ * processors. A large piece takes memory only where it is touched; the largest ones have small pages. */
 enum { KEPT_BYTES = 16 << 20, SMALL_BYTES = 4 << 20, MOST_IN_LARGE_PAGES = 256 << 20, LINE_BYTES = 64 };
 static char *kept;
 static size_t kept_used;

@@ -2,7 +2,7 @@
 #pragma once
 #include "places.h"
 
-/* Global memory, from a sector's begin to a sector's end. */
+/* Global memory, in whole sectors. */
 struct region {
     uintptr_t begin;
     size_t words;

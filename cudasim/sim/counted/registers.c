@@ -1,15 +1,15 @@
 /* The registers of wgmma: a thread's sums, and the part of x that it has. On the simulator they are places on
  * the thread's stack.
  *
- * From wgmma.mma_async until wgmma.wait_group they are in flight, and nobody may read or write them. Before,
- * wgmma.fence has to follow whatever the thread did to them, except that products may follow products. PTX
- * ISA, sections "wgmma.fence" and "wgmma.wait_group". Which places are registers of a product is known when
- * one has used them, so what is done to them before the first product is not followed. */
+ * From wgmma.mma_async until wgmma.wait_group they are in flight, and no thread may read or write them.
+ * Before that, wgmma.fence has to follow the thread's own accesses to them; only products may follow products
+ * directly. PTX ISA, sections "wgmma.fence" and "wgmma.wait_group". A place is known to be a register when a
+ * product has used it, so accesses before the first product are not checked. */
 #include "../hopper/watch_hopper.h"
 #include "recorder.h"
 #include <stdlib.h>
 
-/* Registers that follow each other. */
+/* Consecutive registers. */
 struct registers {
     uintptr_t begin;
     size_t bytes;
@@ -89,8 +89,8 @@ static bool meets(const void *begin, size_t bytes, uintptr_t address, unsigned a
     return begin && (address - (uintptr_t)begin < bytes || (uintptr_t)begin - address < accessed);
 }
 
-/* A loop that is unrolled has registers of its own for each turn, where the simulator has one place: what is
- * written there may be another turn's. */
+/* An unrolled loop has its own registers for each turn, but the simulator has one place for all: a write
+ * there may belong to another turn. */
 static void warn_of_write(struct sim_product *product, uintptr_t pc, size_t number) {
     struct sim_access_report about = {.kind = SIM_PENDING_SUMS, .thread = sim_worker->current, .pc = pc};
     sim_report warning;

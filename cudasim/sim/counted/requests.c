@@ -1,11 +1,10 @@
 /* From what each lane logged to what a warp requested.
  *
- * On a GPU the lanes of a warp execute an instruction together where they can; here they ran one after
- * another. So the logs are read side by side: where the next access of all lanes is by the same instruction,
- * it is one request. Otherwise the lanes have taken different ways through the code, and the lanes that are
- * least far in the code go first, since the others wait for them where the ways join: after a branch, or
- * after a loop that some lanes leave earlier. The end of each turn of a loop is in the logs too, and there
- * lanes wait for each other like at an access. */
+ * On a GPU the lanes of a warp execute an instruction together if they can; here they ran one after another.
+ * So the logs are read side by side: if the next access of all lanes is by the same instruction, it is one
+ * request. Otherwise the lanes have diverged, and those least far in the code go first. The others wait for
+ * them where the ways join: after a branch, or after a loop that some lanes leave earlier. The logs also have
+ * the end of each turn of a loop, where lanes wait for each other as at an access. */
 #include "../watch.h"
 #include "recorder.h"
 #include <stdlib.h>
@@ -21,7 +20,7 @@ static uintptr_t address_of(uint64_t entry) {
     return (uintptr_t)(entry & ((1ull << SITE_SHIFT) - 1));
 }
 
-/* An entry that is no access but says that a turn of a loop has ended, and where. */
+/* An entry that is no access, but tells where a turn of a loop has ended. */
 static bool is_turn(uint64_t entry) {
     return entry >> SITE_SHIFT == 0;
 }
@@ -77,7 +76,7 @@ static void count_request(struct walk *walk, const struct site *site,
     }
 }
 
-/* Counts requests as long as all `lanes` go the same way, at most `most`; returns how many. */
+/* Counts at most `most` requests as long as all `lanes` go the same way; returns how many. */
 static unsigned walk_together(struct walk *walk, unsigned lanes, unsigned most) {
     unsigned first = first_of(lanes);
     const uint64_t *entries[SIM_WARP_THREADS];
@@ -105,13 +104,13 @@ static unsigned walk_together(struct walk *walk, unsigned lanes, unsigned most) 
     return most;
 }
 
-/* Sorts as the places stand in the program; the end of a turn after the accesses in it. */
+/* Sorts in the order of the program's text; the end of a turn comes after its accesses. */
 static instruction_key key_of(const struct recorder *self, uint64_t entry) {
     const instruction_key last_part = (1u << KEY_PART_BITS) - 1;
     return is_turn(entry) ? entry << KEY_PART_BITS | last_part : site_in(self, entry)->key;
 }
 
-/* Counts the one request of those lanes that have come the least far; returns which those are. */
+/* Counts one request of the lanes that are least far in the code; returns these lanes. */
 static unsigned walk_lanes_behind(struct walk *walk, unsigned lanes) {
     uint64_t entries[SIM_WARP_THREADS];
     instruction_key keys[SIM_WARP_THREADS], least = UINT64_MAX;
@@ -150,8 +149,8 @@ static void drop_counted(struct walk *walk) {
     }
 }
 
-/* Puts what the lanes of a warp have logged together, and takes it out of the logs. What comes after the end
- * of a log that was cut off is not known yet, so what others did after that may stay. */
+/* Merges the logs of a warp's lanes, and removes what it has merged. It does not know what follows the end of
+ * a full log, so later entries of other lanes may stay. */
 static void put_together(struct recorder *self, unsigned warp) {
     struct walk walk = {.recorder = self, .first_thread = warp * SIM_WARP_THREADS};
     walk.logs = &self->requests.logs[walk.first_thread];
@@ -210,7 +209,7 @@ static unsigned warps_of(const struct recorder *recorded) {
     return (recorded->worker->block.started + SIM_WARP_THREADS - 1) / SIM_WARP_THREADS;
 }
 
-/* What the lanes did before the fault belongs in the trace, and is not counted. */
+/* The lanes' accesses before the fault go to the trace, and are not counted. */
 void requests_block_abandoned(struct recorder *recorded) {
     struct requests *self = &recorded->requests;
     self->is_abandoned = true;
@@ -257,7 +256,7 @@ bool requests_barrier_reached(struct recorder *recorded, unsigned warp) {
 
 void requests_barrier_passed(struct recorder *recorded) {
     struct requests *self = &recorded->requests;
-    for (unsigned warp = 0; warp < warps_of(recorded); warp++) /* of which some lanes have returned */
+    for (unsigned warp = 0; warp < warps_of(recorded); warp++) /* some lanes may have returned */
         self->barriers += self->at_barrier[warp] > 0;
     memset(self->at_barrier, 0, sizeof self->at_barrier);
 }

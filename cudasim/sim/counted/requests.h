@@ -1,4 +1,4 @@
-/* Counting: what a warp asks of memory, request by request, and how often it did what else is counted. */
+/* Counting: a warp's requests of memory, one by one, and its other counted events. */
 #pragma once
 #include "access.h"
 
@@ -15,7 +15,7 @@ struct log {
     uint64_t entry[LOG_ENTRIES]; /* site << SITE_SHIFT | address; with site 0, the end of a turn of a loop */
 };
 
-/* What an instruction has done so far, for one OS thread. */
+/* The counts of an instruction so far, for one OS thread. */
 struct tally {
     uint64_t requests;
     uint64_t threads;
@@ -60,11 +60,11 @@ bool requests_all_stopped(struct recorder *recorder);                    /* true
 bool requests_barrier_reached(struct recorder *recorder, unsigned warp); /* true: by the whole warp */
 void requests_barrier_passed(struct recorder *recorder);
 void requests_lanes_met(struct recorder *recorder, unsigned warp, unsigned lanes);
-/* Adds up what the OS threads have counted; their tallies are ready for the next launch afterwards. `first`
- * of all recorders; returns the numbers of each instruction, NULL without memory for them. */
+/* Adds up the counts of all OS threads, and clears them for the next launch. `first`: of all recorders.
+ * Returns the numbers of each instruction, or NULL without memory for them. */
 counted_instruction *requests_launch_ends(struct recorder *first, uint64_t launch, counted_launch *result);
 
-/* A new entry of the log of the thread that runs, which waits for its warp when its log is full. */
+/* Adds an entry to the running thread's log. A thread whose log is full waits for its warp. */
 static inline __attribute__((always_inline)) void requests_append(struct requests *requests, uint64_t entry) {
     struct log *log = requests->log;
     log->entry[log->count++] = entry;
@@ -94,8 +94,7 @@ static inline void requests_product(struct requests *requests, uint64_t bytes) {
     requests->product_bytes += bytes;
 }
 /* Whether a thread that gets to `pc` begins another turn of a loop: it has been there before, and since then
- * nowhere that stands before it. (Compilers also move basic blocks out of their place and jump back from
- * there.) */
+ * at no earlier place. (Compilers also move basic blocks and jump back from there.) */
 static inline bool requests_turn_begins(struct log *log, uintptr_t pc) {
     uint32_t basic_block = (uint32_t)pc;
     unsigned count = log->basic_blocks_passed;
@@ -118,12 +117,12 @@ static inline void requests_basic_block(struct requests *requests, uintptr_t pc)
 }
 
 /* ---- metrics.c ---- */
-/* All 32 addresses are there; a lane that takes no part has that of one that does. */
+/* All 32 addresses are set; a lane that takes no part has the address of one that does. */
 unsigned sectors_of(const uintptr_t addresses[SIM_WARP_THREADS]);
 struct wavefronts {
     unsigned number;
     unsigned phases; /* as many would do if no two lanes of a phase wanted different words of a bank */
 };
 struct wavefronts wavefronts_of(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes, unsigned bytes);
-/* How many of the lanes go to different places. */
+/* The number of distinct places of the lanes. */
 unsigned different_addresses(const uintptr_t addresses[SIM_WARP_THREADS], unsigned lanes);

@@ -1,5 +1,5 @@
-/* A sample: some blocks of a launch are run, and what is kept of them tells what all of them would ask of a
- * GPU's caches and how often its warps would come to each place of the code.
+/* A sample runs some blocks of a launch. What it keeps of them predicts what all blocks ask of a GPU's caches
+ * and how often warps come to each place of the code.
  *
  *   L1          Blocks of one multiprocessor are rarely neighbours, so each has a share of the cache for
  *               itself: lines of 128 bytes that are filled sector by sector, the latest used ones in sets of
@@ -97,7 +97,7 @@ static void touch(struct sample *self, uint64_t sector, unsigned flags) {
 
 /* ---- L1 ---- */
 
-/* Returns which of the wanted sectors are not there; they are afterwards. `late`: they are, but another warp
+/* Returns which of the wanted sectors are missing, and adds them. `late`: they are present, but another warp
  * has asked for one of them since this warp's last turn, so that both wait for it. */
 static unsigned missing_in_l1(struct sample *self, uint64_t line, unsigned wanted, unsigned warp,
                               bool *late) {

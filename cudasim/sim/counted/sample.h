@@ -1,4 +1,4 @@
-/* A sample of a launch's blocks, for whoever estimates how long the launch takes on a GPU. */
+/* A sample of a launch's blocks, to estimate the launch's time on a GPU. */
 #pragma once
 #include "requests.h"
 
@@ -16,7 +16,7 @@ struct block_sectors {
     unsigned long long *sectors;
 };
 
-/* How often each thread of the block that runs has begun a basic block. */
+/* How often each thread of the running block has begun a basic block. */
 struct passed_block {
     uintptr_t pc;
     uint64_t warps; /* of the blocks that have ended */
@@ -51,9 +51,9 @@ void sample_worker_begins(struct sample *sample);
 void sample_block_begins(struct sample *sample);
 void sample_block_ends(struct recorder *recorder);
 void sample_basic_block(struct sample *sample, uintptr_t pc, unsigned thread);
-/* A request of global memory; all 32 addresses are there, as for sectors_of(). */
+/* A request of global memory; all 32 addresses are set, as for sectors_of(). */
 void sample_request(struct sample *sample, struct tally *tally, counted_operation operation,
                     const uintptr_t addresses[SIM_WARP_THREADS], unsigned warp);
-/* Takes what the OS threads have kept, `first` of all recorders. */
+/* Takes what the OS threads have kept. `first`: of all recorders. */
 void sample_launch_ends(struct recorder *first, uint64_t launch, counted_launch *result);
 void sample_free_results(const counted_launch *launch);

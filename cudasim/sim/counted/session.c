@@ -1,5 +1,5 @@
-/* What an OS thread that makes launches allows, asks for and gets. Each OS thread has a session of its own,
- * so several may count and check at the same time. Launches themselves run one after another, each with the
+/* What an OS thread that makes launches allows, asks for and gets. Each OS thread has its own session, so
+ * several may count and check at the same time. Launches themselves run one after another, each with the
  * session of its caller. */
 #include "recorder.h"
 #include <pthread.h>
@@ -114,7 +114,7 @@ void counted_set_gpu(unsigned multiprocessors, unsigned long long l2_bytes) {
         self->gpu = (struct counted_gpu){multiprocessors, l2_bytes};
 }
 
-/* ---- What the launch that runs asks ---- */
+/* ---- What the running launch asks ---- */
 
 unsigned argument_count(void) {
     return session_now->argument_count;

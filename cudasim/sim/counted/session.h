@@ -16,7 +16,7 @@ bool session_counts(void);
 struct trace **session_trace(void); /* the caller's; NULL: no memory */
 bool session_keeps_warps(void);
 unsigned long long session_sampled_l1_bytes(void); /* 0: the launch is no sample */
-bool session_fills(unsigned char *filler);         /* shared memory that nobody has written, with that byte */
+bool session_fills(unsigned char *filler);         /* unwritten shared memory, with that byte */
 unsigned argument_count(void);
 struct place *argument_at(unsigned index);
 void session_keep_launch(const counted_launch *launch);

@@ -1,13 +1,12 @@
-/* Deadlocks of threads that wait in loops of their own: two blocks that each wait for the other's flag, a
- * lock that is never released, a barrier that counts too many.
+/* Deadlocks of threads that wait in their own loops: two blocks that each wait for the other's flag, a lock
+ * that is never released, a barrier that counts too many.
  *
- * Only its behaviour shows that such a loop waits: turn after turn its thread looks at what others may
- * change, by an atomic or volatile access, and changes nothing itself. Each OS thread looks at its own block,
- * whenever all threads of that block have given up several turns. Any change by anybody begins a new round.
- * When every block that runs has been looked at often in one round, and again in the next, and no block is
- * left to start, then nobody will ever change anything. The second round is for what happened between two
- * looks in the first; and it has to take a while, for a thread may also calculate for long and look at a flag
- * now and then. */
+ * Only its behaviour shows that such a loop waits: in each turn its thread reads what others may change, by
+ * an atomic or volatile access, and changes nothing itself. Each OS thread examines its own block whenever
+ * all threads of that block have given up several turns. Any change by any thread begins a new round. It is a
+ * deadlock if every running block has been examined often in one round, and again in the next, and no block
+ * is left to start. The second round covers what happened between two looks in the first. It has to take a
+ * while, because a thread may also calculate for long and look at a flag now and then. */
 #include "../watch.h"
 #include "recorder.h"
 #include <pthread.h>
@@ -42,7 +41,8 @@ void spinning_launch_begins(void) {
     pthread_mutex_unlock(&mutex);
 }
 
-/* Turns are measured anew in each block: the order of its threads depends on nothing that ran before. */
+/* Turns are measured anew in each block, so that the order of its threads does not depend on earlier
+   blocks. */
 void spinning_block_begins(struct spinning *self) {
     spinning_changed(self);
     self->basic_blocks = 0;
@@ -77,7 +77,7 @@ void watch_turn_ends(void) {
     self->latest[0] = (struct spinner){thread, worker->block_index, self->pc};
 }
 
-/* Whether nobody will ever change anything. */
+/* Whether no thread will ever change anything. */
 static bool is_deadlock(struct spinning *self, bool changed) {
     if (changed) {
         begin_round(false);
@@ -99,7 +99,7 @@ static bool is_deadlock(struct spinning *self, bool changed) {
     return false;
 }
 
-/* The thread to name beside the one that has found the deadlock: of another block, or of the same one. */
+/* The thread to name beside the one that has found the deadlock: of another block or the same one. */
 static struct spinner other_than(const struct spinning *self) {
     for (unsigned i = 0; i < 2; i++)
         if (known[i].pc && memcmp(&known[i].block, &self->latest[0].block, sizeof known[i].block) != 0)

@@ -1,8 +1,8 @@
-/* Deadlocks of threads that wait in loops of their own. */
+/* Deadlocks of threads that wait in their own loops. */
 #pragma once
 #include "access.h"
 
-/* Basic blocks of a kernel: about a millisecond; and a part of it. */
+/* Numbers of basic blocks: about a millisecond of a kernel, and a part of that. */
 enum { BASIC_BLOCKS_OF_A_TURN = 1 << 16, BASIC_BLOCKS_OF_A_LOOK = 1 << 6 };
 
 struct spinner {
@@ -34,7 +34,7 @@ static inline void spinning_thread_runs(struct spinning *spinning) {
 static inline void spinning_changed(struct spinning *spinning) {
     spinning->changes++;
 }
-/* So many basic blocks have begun; ends the turn of a thread that has run for long. */
+/* Counts basic blocks that have begun; ends the turn of a thread that has run for long. */
 static inline void spinning_basic_blocks(struct spinning *spinning, unsigned more) {
     spinning->basic_blocks += more;
     if (spinning->basic_blocks >= BASIC_BLOCKS_OF_A_TURN)

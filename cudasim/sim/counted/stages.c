@@ -16,8 +16,8 @@ void stages_begin_block(struct sim_worker *worker) {
     stages->begun = worker->recorder ? ((const struct recorder *)worker->recorder)->order.barrier_time : 0;
 }
 
-/* What threads have stored before anybody used Hopper's machine is known from the histories: the block knows
- * all of it up to its latest barrier. clocks_begin() has given the two their times. */
+/* The histories know what threads stored before the first use of Hopper's machine: the block knows all of it
+ * up to its latest barrier. clocks_begin() has given the two their times. */
 static void take_over_store(const struct sim_worker *owner, uint32_t offset, struct chunk *chunk) {
     enum { KNOWN_TO_BLOCK = 1, KNOWN_TO_WARP = 2 };
     struct recorder *self = owner->recorder;
@@ -107,7 +107,7 @@ noreturn void chunk_fault(const struct here *here, sim_report_kind kind, const c
                       place_in(here->owner, here->offset), text);
 }
 
-/* A wait for the wrong parity returns at once. `barrier`: the one that the thread should have waited for;
+/* A wait for the wrong parity returns at once. `barrier`: the one for which the thread should have waited;
  * NULL: any. */
 static void describe_last_wait(const struct sim_mbarrier *barrier, char *text, size_t room) {
     const struct sim_thread *self = sim_worker->current;
@@ -188,7 +188,7 @@ void stages_access(struct sim_worker *worker, uintptr_t pc, uintptr_t address, c
 
 /* ---- What TMA and other blocks do ---- */
 
-/* The running thread asks for bytes to be written that an mbarrier counts. */
+/* The running thread asks TMA to write bytes that an mbarrier counts. */
 static void write_chunk(const struct here *here, const struct sim_mbarrier *barrier, struct chunk written) {
     struct warp_clocks *clocks = clocks_here();
     struct chunk *chunk = clocks ? chunk_at(here->owner, here->offset) : NULL;
@@ -276,7 +276,7 @@ static void check_order(const struct operand *operand, struct chunk *chunk, uint
     }
 }
 
-/* The rows of a tile are the rows of a box, one after the other, or those of the next box from its first on.
+/* The rows of a tile are consecutive rows of a box, continued from the first row of the next box.
  */
 static void check_layout(const struct operand *operand, const struct chunk *chunk, unsigned row,
                          const struct chunk *above, const struct chunk *first) {
@@ -330,7 +330,7 @@ void stages_product(const struct sim_product *product, const struct sim_thread *
     struct operand w = {
         product, warpgroup, "w", sim_read_descriptor(asked->w, asked->w_transposed), (unsigned)asked->columns,
         PARTS};
-    /* What is transposed has 16 bits, and a row in memory for each k. */
+    /* A transposed factor has 16 bits, and a row in memory for each k. */
     if (asked->x_transposed)
         x.rows = MOST_K, x.parts = ROWS / IN_CHUNK;
     if (asked->w_transposed)

@@ -1,4 +1,4 @@
-/* The checks of shared memory that TMA stores from, or copies to another block: see stages.h. */
+/* The checks of shared memory from which TMA stores or copies to another block: see stages.h. */
 #include "chunks.h"
 #include "recorder.h"
 
@@ -14,7 +14,7 @@ struct source {
     uint32_t phase;
 };
 
-/* 16 bytes of it, of which those from `first` on and before `end` are inside the tensor. */
+/* 16 bytes of it; those from `first` on and before `end` are inside the tensor. */
 struct part {
     uint32_t offset;
     uintptr_t address;
@@ -22,7 +22,7 @@ struct part {
     unsigned end;
 };
 
-/* Calls `look` for all 16 bytes of which something is inside the tensor. */
+/* Calls `look` for each 16 bytes that are partly inside the tensor. */
 static void for_each_part(const struct source *source,
                           void (*look)(const struct source *, const struct part *)) {
     const struct sim_box *box = source->box;

@@ -1,11 +1,11 @@
-/* The trace of one block: what its warps did, request by request, with the values that moved.
+/* The trace of one block: what its warps did, request by request, with the values.
  *
- * A player draws it. A request is known when the logs of a warp's lanes have been put together (requests.c),
- * some time after its accesses; by then memory may hold something else. So each access notes its value at
- * once, in a queue of its thread, and a request takes the values of its lanes from the front of their queues.
- * A store is announced before it happens: its value is read when the same OS thread does anything else.
+ * A player draws it. A request is known when the logs of a warp's lanes have been merged (requests.c), some
+ * time after its accesses; by then memory may have changed. So each access notes its value at once, in a
+ * queue of its thread, and a request takes its lanes' values from the front of their queues. A store is
+ * announced before it happens: its value is read when the same OS thread does anything else.
  *
- * Each OS thread that makes launches has a trace of its own. Only one block of a launch is traced, so one OS
+ * Each OS thread that makes launches has its own trace. Only one block of a launch is traced, so one OS
  * thread writes here at a time. */
 #include "../watch.h"
 #include "recorder.h"
@@ -34,7 +34,7 @@ struct trace {
     uint64_t *stored_value; /* where it belongs */
 };
 
-/* Of the launch that runs; NULL where it is not traced. */
+/* The running launch's trace; NULL if it is not traced. */
 static struct trace *now;
 
 static void forget(struct trace *trace) {

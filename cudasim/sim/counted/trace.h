@@ -4,7 +4,7 @@
 
 struct trace; /* of the caller's session */
 
-/* The tool's state. The functions that have it do nothing while it is not on. */
+/* The tool's state. Its functions do nothing while it is off. */
 struct tracing {
     bool is_on; /* the block that runs is traced */
 };
@@ -27,7 +27,7 @@ static inline void trace_access(const struct tracing *tracing, unsigned thread, 
     if (__builtin_expect(tracing->is_on, 0))
         trace_this_access(thread, address, bytes, operation);
 }
-/* The running thread is about to do something else, or another one to run. */
+/* The running thread is about to do something else, or another thread to run. */
 static inline void trace_settle(const struct tracing *tracing) {
     if (__builtin_expect(tracing->is_on, 0))
         trace_settle_now();

@@ -1,4 +1,4 @@
-/* Reads of global memory that nobody has written: see unwritten.h. */
+/* Reads of unwritten global memory: see unwritten.h. */
 #include "unwritten.h"
 #include "recorder.h"
 

@@ -41,7 +41,7 @@ void clocks_begin(struct sim_cluster *cluster) {
     clocks->blocks = blocks;
     clocks->length = length;
     memset(clocks->entry, 0, entries * sizeof *clocks->entry);
-    /* What was done before, the block knows up to its latest barrier: its time was 1 until then. */
+    /* The block knows everything before its latest barrier: its time was 1 until then. */
     for (unsigned warp = 0; warp < warps; warp++)
         for (unsigned of = 0; of < warps; of++)
             *clocks_time(clocks, warp, of) = of == warp ? 2 : 1;

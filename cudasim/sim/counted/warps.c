@@ -11,7 +11,7 @@ void warps_worker_begins(struct warps *warps) {
     warps->block = 0;
 }
 
-/* The warp's numbers, from zero on in each block; NULL when there is no memory for them. */
+/* The warp's numbers, which begin at zero in each block; NULL without memory for them. */
 static counted_warp *numbers_of(struct recorder *self, unsigned warp) {
     if (self->warps.block != self->block_number) {
         memset(self->warps.own, 0, sizeof self->warps.own);

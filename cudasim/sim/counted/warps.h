@@ -1,4 +1,4 @@
-/* What each warp of a launch asked of memory, where the caller wants to know. */
+/* What each warp of a launch asked of memory, if the caller wants to know. */
 #pragma once
 #include "access.h"
 
@@ -13,8 +13,8 @@ struct warps {
 
 void warps_free(struct warps *warps);
 void warps_worker_begins(struct warps *warps);
-/* A request of a warp: of global memory, or with `wavefronts` of shared memory. */
+/* A warp's request of global memory or, with `wavefronts`, of shared memory. */
 void warps_request(struct recorder *recorder, unsigned warp, const struct instruction *instruction,
                    unsigned sectors, unsigned wavefronts);
-/* Takes what the OS threads have kept, `first` of all recorders. */
+/* Takes what the OS threads have kept. `first`: of all recorders. */
 void warps_launch_ends(struct recorder *first, uint64_t launch, counted_launch *result);

@@ -10,7 +10,7 @@ static uint32_t number_of_block(const struct sim_registers *registers) {
     return (index.z * grid.y + index.y) * grid.x + index.x;
 }
 
-/* Blocks of a cluster look at each other's histories, so the numbers by which those are void are the same. */
+/* Blocks of a cluster read each other's histories, so they invalidate them by the same numbers. */
 static uint32_t next_block_count(const struct recorder *self) {
     const struct sim_worker *worker = self->worker;
     const struct sim_cluster *cluster = sim_launch_now.cluster > 1 ? worker->cluster : NULL;
@@ -122,7 +122,7 @@ void watch_fence(bool in_block) {
     order_fence(recorder, in_block);
 }
 
-/* The order of a grid barrier: as if the thread had fenced, counted its block by an atomic, found all others
+/* A grid barrier orders as if the thread had fenced, counted its block by an atomic, found all others
  * counted, and fenced again. */
 void watch_grid_barrier_reached(const void *object) {
     order_fence(recorder, false);

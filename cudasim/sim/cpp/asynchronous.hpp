@@ -1,5 +1,5 @@
-/* Copies that arrive at a cuda::barrier, or at a cuda::pipeline (pipeline.hpp): by memcpy_async(), which land
- * when their thread waits or arrives, and by TMA (bulk.hpp). */
+/* Copies that arrive at a cuda::barrier or a cuda::pipeline (pipeline.hpp): those of memcpy_async(), which
+ * land when their thread waits or arrives, and those of TMA (bulk.hpp). */
 #pragma once
 #include "barrier.hpp"
 

@@ -13,8 +13,7 @@ enum memory_order {
     memory_order_seq_cst
 };
 
-/* The fences that an order stands for, around an operation: what is released comes before it, what is
- * acquired after it. */
+/* The fences of an order around an operation: a release fence before it, an acquire fence after it. */
 template <thread_scope Scope> SIM_INLINE void sim_fence_of() {
     if (Scope == thread_scope_block)
         sim_fence_block();

@@ -63,12 +63,12 @@ SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS, false)
 SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS_block, true)
 SIM_DEFINE_COMPARE_AND_SWAP(atomicCAS_system, false)
 
-/* What a loop around atomicCAS() reads first (cudasim/live/swap_loops.py). */
+/* The first read of a loop around atomicCAS() (cudasim/live/swap_loops.py). */
 template <class T> SIM_INLINE volatile T *sim_guess(T *at) {
     return at;
 }
 
-/* Vectors: each element on its own, as CUDA has it. */
+/* Vectors: each element separately, as in CUDA. */
 SIM_INLINE __half2 atomicAdd(__half2 *address, __half2 value, SIM_CALLED_FROM) {
     return {atomicAdd(&address->x, value.x, sim_file, sim_line),
             atomicAdd(&address->y, value.y, sim_file, sim_line)};
@@ -88,7 +88,7 @@ SIM_INLINE float4 atomicAdd(float4 *address, float4 value, SIM_CALLED_FROM) {
             atomicAdd(&address->w, value.w, sim_file, sim_line)};
 }
 
-/* ---- nvcc's own atomics, with an order and a scope: those of gcc, by other names ---- */
+/* ---- nvcc's own atomics, with an order and a scope: gcc's, by other names ---- */
 
 enum {
     __NV_ATOMIC_RELAXED,
@@ -113,7 +113,7 @@ SIM_INLINE void __nv_atomic_thread_fence(int order, int scope = __NV_THREAD_SCOP
     else
         sim_fence();
 }
-/* What is released comes before the operation, what is acquired after it. */
+/* A release fence comes before the operation, an acquire fence after it. */
 template <class T>
 SIM_INLINE T sim_ordered_update(enum sim_atomic operation, T *address, T value, T compare, int order,
                                 int scope, const char *file, int line) {
@@ -141,7 +141,7 @@ SIM_DEFINE_ORDERED(fetch_or, SIM_ATOMIC_OR, value)
 SIM_DEFINE_ORDERED(fetch_xor, SIM_ATOMIC_XOR, value)
 SIM_DEFINE_ORDERED(fetch_min, SIM_ATOMIC_MIN, value)
 SIM_DEFINE_ORDERED(fetch_max, SIM_ATOMIC_MAX, value)
-/* What it reads stays: a swap of it for itself. */
+/* The value stays: it is swapped for itself. */
 template <class T> SIM_INLINE std::remove_cv_t<T> __nv_atomic_load_n(T *address, int order, SIM_SCOPE) {
     using plain = std::remove_cv_t<T>;
     return sim_ordered_update<plain>(SIM_ATOMIC_COMPARE_AND_SWAP, const_cast<plain *>(address), plain(),

@@ -1,5 +1,5 @@
-/* cuda::barrier. In shared memory it is an mbarrier, as on a GPU, so that the bytes that TMA brings count in
- * it and all the checks of mbarriers hold; elsewhere it counts arrivals by atomics. */
+/* cuda::barrier. In shared memory it is an mbarrier, as on a GPU, so that it counts TMA's bytes and all
+ * checks of mbarriers apply; elsewhere it counts arrivals by atomics. */
 #pragma once
 #include "cooperative.hpp"
 
@@ -43,7 +43,7 @@ struct sim_counting_barrier {
             sim_sleep();
         sim_fence();
     }
-    /* Until as many phases have ended. */
+    /* Waits until this many phases have ended. */
     void sim_wait_for_phases(unsigned count) const {
         while ((int)(sim_phase() - count) < 0)
             sim_sleep();
@@ -100,7 +100,7 @@ template <thread_scope Scope = thread_scope_system, class Completion = void> str
         else
             counting.wait_parity(parity);
     }
-    /* A wait that may fail does not fail here. */
+    /* A wait that may fail never fails here. */
     bool try_wait(arrival_token token, SIM_CALLED_FROM) const {
         wait(token, sim_file, sim_line);
         return true;

@@ -1,4 +1,4 @@
-/* bfloat16, by the names that cuda_bf16.h has. */
+/* bfloat16, with the names of cuda_bf16.h. */
 #pragma once
 #include "float16_names.hpp"
 

@@ -1,5 +1,5 @@
-/* TMA as the CUDA C++ Programming Guide has it ("Asynchronous Data Copies using the Tensor Memory
- * Accelerator"): functions of cuda::device and cuda::device::experimental, whose mbarrier is a cuda::barrier.
+/* TMA as in the CUDA C++ Programming Guide ("Asynchronous Data Copies using the Tensor Memory Accelerator"):
+ * functions of cuda::device and cuda::device::experimental, whose mbarrier is a cuda::barrier.
  * ptx_functions.hpp has those of cuda::ptx. */
 #pragma once
 #include "../hopper/tensor_map.h"

@@ -1,6 +1,6 @@
-/* Conversions between numbers, as PTX has them (ISA, "cvt"): to an integer, what is too large becomes the
- * largest; NaN becomes 0, or where one of the two has 64 bits, the integer with the first bit alone. C++
- * leaves all that undefined. */
+/* Conversions between numbers as in PTX (ISA, "cvt"): a number too large for an integer becomes the largest;
+ * NaN becomes 0 or, if one of the two types has 64 bits, the integer with only the first bit set. C++ leaves
+ * this undefined. */
 #pragma once
 #include "language.hpp"
 
@@ -19,8 +19,8 @@ SIM_INLINE constexpr __attribute__((no_sanitize("float-cast-overflow"))) To sim_
     return (To)v;
 }
 
-/* A cast that a kernel writes: from a float to an integer as above, by way of 32 bits where it has fewer; any
- * other as C++ has it. */
+/* A cast that a kernel writes: from a float to an integer as above, by way of 32 bits if it has fewer; any
+ * other cast as in C++. */
 template <class To, class From> SIM_INLINE constexpr To sim_cast(From from) {
     if constexpr (std::is_integral<To>::value && !std::is_same<To, bool>::value) {
         using Wide = std::conditional_t<std::is_signed<To>::value, int, unsigned>;
@@ -84,7 +84,7 @@ SIM_INLINE double __ull2double_rn(unsigned long long v) {
     return (double)v;
 }
 
-/* A float next to v on one side. */
+/* The next float on one side of v. */
 SIM_INLINE float sim_float_not_above(double v) {
     float f = (float)v;
     return (double)f > v ? nextafterf(f, -INFINITY) : f;

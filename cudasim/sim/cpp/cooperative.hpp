@@ -1,4 +1,4 @@
-/* Cooperative groups: the block, tiles of a warp, the lanes that are together, and the grid's place in them.
+/* Cooperative groups: the block, tiles of a warp, coalesced lanes, the grid and the cluster.
  */
 #pragma once
 #include "atomics.hpp"
@@ -63,7 +63,7 @@ struct sim_lanes {
     unsigned size() const {
         return num_threads();
     }
-    /* The lane of the warp that a member is. */
+    /* A member's lane in the warp. */
     int lane_of(unsigned rank) const {
         return __fns(mask, 0, (int)rank + 1);
     }
@@ -110,14 +110,14 @@ struct sim_lanes {
 SIM_INLINE unsigned sim_lane() {
     return sim_rank_in_block() % 32;
 }
-/* The lanes of the caller's tile, of those that the warp has. */
+/* The lanes of the caller's tile, among those that the warp has. */
 SIM_INLINE unsigned sim_tile_mask(unsigned size) {
     unsigned first = sim_lane() / size * size, left = sim_threads_of_block() - sim_rank_in_block() / 32 * 32;
     unsigned tile = size >= 32 ? ~0u : ((1u << size) - 1) << first;
     return left >= 32 ? tile : tile & ((1u << left) - 1);
 }
 
-/* A tile of several warps meets at a named barrier; a block has 15 of them beside that of __syncthreads(). */
+/* A tile of several warps meets at a named barrier; a block has 15 beside that of __syncthreads(). */
 template <unsigned Size> struct sim_warps {
     sim_warps() {}
     void sync(SIM_CALLED_FROM) const {
@@ -240,7 +240,7 @@ SIM_INLINE grid_group this_grid() {
     return {};
 }
 
-/* ---- The cluster: along x, as __cluster_dims__ says; a block without one is a cluster by itself ---- */
+/* ---- The cluster: along x, by __cluster_dims__; a block without one is a cluster itself ---- */
 
 struct cluster_group {
     static void sync(SIM_CALLED_FROM) {
@@ -298,9 +298,9 @@ template <class Group> SIM_INLINE unsigned group_size(const Group &group) {
     return group.size();
 }
 
-/* ---- reduce.h and scan.h: of the lanes of a warp ---- */
+/* ---- reduce.h and scan.h: over the lanes of a warp ---- */
 
-/* Those that redux.sync has an instruction for, of integers of 32 bits. */
+/* Operations that redux.sync has for 32-bit integers. */
 struct sim_redux {};
 template <class T = void> struct sim_plus : sim_redux {
     template <class U> U operator()(U a, U b) const {

@@ -1,4 +1,4 @@
-/* Complex numbers as CUDA has them for C: vectors of two. */
+/* CUDA's complex numbers for C: vectors of two. */
 #pragma once
 #include "cuda.hpp"
 

@@ -1,5 +1,5 @@
-/* CUB's allocator and how it tells errors. What is freed is given back at once, where CUB keeps it for the
- * next allocation: cudaFree() costs nothing here, and memory that is read afterwards is told. */
+/* CUB's allocator and its report of errors. CUB keeps freed memory for the next allocation; here it is freed
+ * at once, because cudaFree() costs nothing, and a later read is reported. */
 #pragma once
 #include "program.hpp"
 

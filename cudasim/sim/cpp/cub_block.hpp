@@ -1,6 +1,6 @@
 /* CUB's collectives of a block and of a warp: reductions, scans, loads and stores, sorting by radix.
  *
- * They go by shuffles and shared memory as CUB's do; which lane reads what and when may differ from CUB's. */
+ * They use shuffles and shared memory as CUB does; the order of accesses may differ from CUB's. */
 #pragma once
 #include "cooperative.hpp"
 #include "cuda_bf16.h" /* CUB includes these */
@@ -10,7 +10,7 @@
 
 namespace cub {
 
-/* Of values of two types, as CUB has them: a long sums bools. */
+/* CUB's result type for two types: a long sums bools. */
 struct Sum {
     template <class T, class U> std::common_type_t<T, U> operator()(const T &a, const U &b) const {
         return a + b;
@@ -263,9 +263,9 @@ struct BlockScan {
             results[i] = i == 0 ? before : operation(initial, inclusive[i - 1]);
     }
 
-    /* ---- With a function that is given the block's total and returns what comes before the block ---- */
+    /* ---- With a function that takes the block's total and returns what comes before the block ---- */
 
-    /* All lanes of the first warp call it, and what the first one returns counts. */
+    /* All lanes of the first warp call it, and the first lane's result counts. */
     template <class Callback> T sim_prefix(T total, Callback &callback, SIM_CALLED_FROM) {
         int rank = (int)cooperative_groups::sim_rank_in_block();
         if (rank < 32) {
@@ -361,7 +361,8 @@ struct BlockStore {
     }
 };
 
-/* What an operation makes of each item and of its neighbour, which may be the next or the last thread's. */
+/* Applies an operation to each item and its neighbour, which may belong to the next or the previous
+   thread. */
 template <class T, int Threads, int ThreadsY = 1, int ThreadsZ = 1> struct BlockAdjacentDifference {
     enum { SIZE = Threads * ThreadsY * ThreadsZ };
     struct TempStorage {
@@ -387,8 +388,8 @@ template <class T, int Threads, int ThreadsY = 1, int ThreadsZ = 1> struct Block
                        SIM_CALLED_FROM) {
         subtract<1>(items, results, operation, &after_all, sim_file, sim_line);
     }
-    /* beyond: the neighbour of the block's outermost item, which stays as it is where there is none. The
-     * results may be the items themselves. */
+    /* beyond: the neighbour of the block's outermost item; without one that item stays as it is. Results may
+     * replace the items. */
     template <int Step, class Item, int Items, class Result, class Operation>
     void subtract(Item (&items)[Items], Result (&results)[Items], Operation operation, T *beyond,
                   const char *sim_file, int sim_line) {
@@ -405,7 +406,7 @@ template <class T, int Threads, int ThreadsY = 1, int ThreadsZ = 1> struct Block
     }
 };
 
-/* Each key's place is the number of keys that come before it: simple, where CUB sorts digit by digit. */
+/* Each key's place is the number of keys before it, which is simpler than CUB's sort digit by digit. */
 template <class Key, int Threads, int Items, class Value = char> struct BlockRadixSort {
     struct TempStorage {
         Key key[Threads * Items];

@@ -1,8 +1,8 @@
-/* CUB's device-wide functions, for host code: each as CUB has it, with a first call that asks how much
- * temporary memory there has to be, done by the host while it may touch the memory of the GPU.
+/* CUB's device-wide functions for host code, with CUB's first call that asks for the size of temporary
+ * memory. The host does the work while it may touch the memory of the GPU.
  *
- * CUB leaves open in which order a reduction combines neighbours. Here they are combined as the leaves of a
- * tree, so that sums of many floats are as near to the right ones as on a GPU. */
+ * CUB does not specify the order in which a reduction combines neighbours. Here they are leaves of a tree, so
+ * that sums of many floats are as accurate as on a GPU. */
 #pragma once
 #include "cub_allocator.hpp"
 #include "cub_iterators.hpp"
@@ -24,12 +24,12 @@ template <class Work> cudaError_t sim_device_wide(void *temporary, size_t &bytes
     return error;
 }
 template <class Iterator> using sim_value_of = typename std::iterator_traits<Iterator>::value_type;
-/* As CUB has it for what an operation gathers. */
+/* CUB's accumulator type of an operation. */
 template <class Operation, class Initial, class Input>
 using sim_gathered = std::decay_t<decltype(std::declval<Operation &>()(std::declval<Initial>(),
                                                                        std::declval<sim_value_of<Input>>()))>;
 
-/* The elements [begin, end), of which there is one at least. */
+/* Reduces the elements [begin, end), at least one. */
 template <class T, class Input, class Operation>
 T sim_reduced(Input in, size_t begin, size_t end, Operation &operation) {
     enum { LEAF = 32 };
@@ -65,7 +65,7 @@ template <class T> constexpr T sim_highest() {
     else
         return (T)INFINITY;
 }
-/* Where the first smallest element is, by `less`; end where there is none. */
+/* The place of the first smallest element, by `less`; `end` if there is none. */
 template <class Input, class Less> size_t sim_first(Input in, size_t begin, size_t end, Less less) {
     size_t found = begin;
     for (size_t i = begin + 1; i < end; i++)
@@ -75,7 +75,7 @@ template <class Input, class Less> size_t sim_first(Input in, size_t begin, size
 }
 template <class T> struct sim_is_pair : std::false_type {};
 template <class A, class B> struct sim_is_pair<KeyValuePair<A, B>> : std::true_type {};
-/* The index and the value of an extreme, into a pair or as it is. */
+/* Stores an extreme's index and value, in a pair or separately. */
 template <class Input, class Output, class Less>
 void sim_tell_first(Input in, Output out, size_t begin, size_t end, Less less, sim_value_of<Input> if_none) {
     size_t found = sim_first(in, begin, end, less);
@@ -227,7 +227,7 @@ struct DeviceSegmentedReduce {
     }
 };
 
-/* ---- Scans; with one array less the result takes the input's place ---- */
+/* ---- Scans; with one array less, the result replaces the input ---- */
 
 struct DeviceScan {
     template <class Input, class Output, class Operation, class Initial>

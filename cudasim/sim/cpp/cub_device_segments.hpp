@@ -1,5 +1,5 @@
 /* CUB's device-wide sorts of segments (cub_device_sort.hpp): DeviceSegmentedRadixSort, and
- * DeviceSegmentedSort, which has the same functions without bits, and stable ones. */
+ * DeviceSegmentedSort with the same functions without bits, and stable ones. */
 #pragma once
 #include "cub_device_sort.hpp"
 

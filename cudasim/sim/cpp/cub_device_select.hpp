@@ -79,7 +79,7 @@ struct DeviceSelect {
     }
 };
 
-/* What is chosen comes first and in its order, what is left after it and from the end. */
+/* The chosen elements come first and in order; the others follow from the end. */
 struct DevicePartition {
     template <class Input, class Flags, class Output, class Number>
     static cudaError_t Flagged(void *temporary, size_t &bytes, Input in, Flags flags, Output out,

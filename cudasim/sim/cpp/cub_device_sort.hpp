@@ -6,7 +6,7 @@
 
 namespace cub {
 
-/* A key as a number that sorts as the key does; NaNs are at the ends. */
+/* A key as a number that sorts like the key; NaNs are at the ends. */
 template <class T> struct Traits {
     using UnsignedBits = std::conditional_t<
         sizeof(T) == 1, uint8_t,
@@ -40,7 +40,7 @@ template <class T> uint64_t sim_radix(const T &key, int begin_bit, int end_bit) 
     return (number & below_end) >> begin_bit;
 }
 
-/* The elements [begin, end) of what is given, in their order, to where they go; values may be missing. */
+/* Writes the elements [begin, end) to the output in sorted order; values may be missing. */
 template <class Key, class KeyOut, class Value, class ValueOut, class Less>
 void sim_sort(Key keys, KeyOut keys_out, Value values, ValueOut values_out, size_t begin, size_t end,
               Less less) {

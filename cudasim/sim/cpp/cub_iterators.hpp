@@ -1,5 +1,5 @@
-/* CUB's iterators, and what its device-wide functions are given and return. CUB has handed most of them on to
- * Thrust; programs still use them by these names. */
+/* CUB's iterators, and the types that its device-wide functions take and return. CUB has moved most of them
+ * to Thrust; programs still use these names. */
 #pragma once
 #include "cub_block.hpp"
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace cub {
 
-/* An iterator of which each element is made when it is asked for. Self has `Value at(ptrdiff_t) const`. */
+/* An iterator that computes each element on demand. Self has `Value at(ptrdiff_t) const`. */
 template <class Self, class Value> struct sim_made {
     using value_type = Value;
     using reference = Value;
@@ -108,7 +108,7 @@ struct DiscardOutputIterator : sim_made<DiscardOutputIterator<Offset>, int &> {
     }
 };
 
-/* Two arrays, of which a sort leaves its result in the one that it then calls current. */
+/* Two arrays: a sort leaves its result in one and makes it the current one. */
 template <class T> struct DoubleBuffer {
     T *d_buffers[2] = {};
     int selector = 0;

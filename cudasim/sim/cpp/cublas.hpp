@@ -1,5 +1,5 @@
-/* cuBLAS for programs: products and solvers by the BLAS that numpy has (cudasim/programs/blas.py finds it),
- * the rest by loops. Matrices are in columns, as in Fortran. cuBLAS Library documentation.
+/* cuBLAS for programs: products and solvers by numpy's BLAS (cudasim/programs/blas.py finds it), the rest by
+ * loops. Matrices are column-major, as in Fortran. cuBLAS Library documentation.
  *
  * Numbers of 16 bits are multiplied as floats, and rounded once at the end. Not here: symmetric and banded
  * matrices of level 2. cublasLt.hpp has cublasLt. */
@@ -198,7 +198,7 @@ template <class F> cublasStatus_t sim_cublas(cublasHandle_t handle, F work) {
     sim_library_work(handle->stream, work);
     return CUBLAS_STATUS_SUCCESS;
 }
-/* alpha or beta: the value, which is read at the call where the host has it. */
+/* The value of alpha or beta, which is read at the call if it is in host memory. */
 template <class T> struct sim_scalar {
     const T *at;
     T value;

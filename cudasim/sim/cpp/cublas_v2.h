@@ -1,4 +1,4 @@
-/* Kernels that come without their host code have nothing of it. */
+/* Kernels without their host code get nothing from it. */
 #ifdef SIM_HOST
 #include "cublas.hpp"
 #endif

@@ -1,4 +1,4 @@
-/* The types of cuFFT, which kernels take as well; its functions are the host's. */
+/* The types of cuFFT, which kernels use too; its functions are for host code. */
 #pragma once
 #include "cuComplex.h"
 

@@ -1,5 +1,5 @@
 /* cuFFT for programs: transforms of one to three dimensions in float and double, by fourier.hpp, which
- * computes in doubles and rounds once. cuFFT Library documentation. Not here: numbers of 16 bits, callbacks,
+ * computes in doubles and rounds once. cuFFT Library documentation. Not supported: 16-bit floats, callbacks,
  * several GPUs. */
 #pragma once
 #include "fourier.hpp"
@@ -44,7 +44,7 @@ struct sim_fft_plan {
     bool is_made;
     int rank;
     long long n[3], batch;
-    /* How elements lie on each side: their distances, and the sizes of what they lie in. */
+    /* The layout of elements on each side: their distances, and the sizes of the array around them. */
     struct side {
         long long sizes[3], stride, distance;
     } in, out;
@@ -89,7 +89,7 @@ inline sim_fft_plan *sim_fft_of(cufftHandle handle) {
 
 /* ---- What is computed ---- */
 
-/* The place of each element of one transform, in the order of its indices; last: of the innermost one. */
+/* The place of each element of one transform, in the order of its indices; last: the innermost one. */
 template <class F>
 void sim_fft_each(const sim_fft_plan &plan, const sim_fft_plan::side &side, long long last, F f) {
     long long sizes[3] = {1, 1, 1}, of[3] = {1, 1, 1};
@@ -103,7 +103,7 @@ void sim_fft_each(const sim_fft_plan &plan, const sim_fft_plan::side &side, long
             for (long long z = 0; z < sizes[2]; z++)
                 f(i++, ((x * of[1] + y) * of[2] + z) * side.stride);
 }
-/* Along one dimension of an array, whose elements are stride apart there. */
+/* Transforms along one dimension of an array, where elements are `stride` apart. */
 inline void sim_fft_along(const sim_fourier &fourier, std::vector<sim_complex> &a, size_t n, size_t stride) {
     std::vector<sim_complex> line(n);
     for (size_t begin = 0; begin < a.size(); begin += n * stride)
@@ -125,7 +125,7 @@ template <class R> void sim_fft_run(const sim_fft_plan &plan, const void *in, vo
         fourier.emplace_back(new sim_fourier((size_t)plan.n[i], direction));
         lines *= i < plan.rank - 1 ? plan.n[i] : 1;
     }
-    /* All is read before anything is written, for both may be the same memory and lie otherwise. */
+    /* Reads everything before it writes, because both may be the same memory with different layouts. */
     std::vector<std::vector<sim_complex>> all((size_t)plan.batch);
     for (size_t b = 0; b < all.size(); b++) {
         std::vector<sim_complex> &a = all[b];
@@ -252,7 +252,7 @@ inline cufftResult cufftMakePlan3d(cufftHandle handle, int nx, int ny, int nz, c
     int n[] = {nx, ny, nz};
     return cufftMakePlanMany(handle, 3, n, 0, 1, 0, 0, 1, 0, type, 1, bytes);
 }
-/* A plan that is made at once, and not there where that fails. */
+/* Makes a plan at once, or none if that fails. */
 template <class F> cufftResult sim_fft_planned(cufftHandle *handle, F make) {
     cufftHandle made;
     cufftCreate(&made);
@@ -294,7 +294,7 @@ inline cufftResult cufftGetSize(cufftHandle handle, size_t *bytes) {
     *bytes = (size_t)(plan->n[0] * plan->n[1] * plan->n[2] * plan->batch) * (plan->is_double() ? 16 : 8);
     return CUFFT_SUCCESS;
 }
-/* No transform needs memory of the program's here. */
+/* Transforms need no memory from the program here. */
 inline cufftResult cufftSetWorkArea(cufftHandle handle, void *) {
     return sim_fft_of(handle) ? CUFFT_SUCCESS : CUFFT_INVALID_PLAN;
 }
@@ -350,7 +350,7 @@ inline cufftResult cufftExecZ2D(cufftHandle plan, cufftDoubleComplex *in, cufftD
     return sim_fft_exec(plan, CUFFT_Z2D, in, out, CUFFT_INVERSE);
 }
 
-/* ---- By types, and what is refused ---- */
+/* ---- By type; and what is refused ---- */
 
 inline cufftResult cufftXtMakePlanMany(cufftHandle handle, int rank, long long *n, long long *inembed,
                                        long long istride, long long idist, cudaDataType in,

@@ -1,7 +1,7 @@
 /* Random numbers of a thread: XORWOW, which is curand's default, and Philox 4x32-10.
  *
  * Philox is the published generator (Salmon et al. 2011) with curand's order of counters. Skipping ahead and
- * the distributions follow curand's documentation; XORWOW's sequences begin elsewhere than curand's. */
+ * the distributions follow curand's documentation; XORWOW's sequences begin at other places than curand's. */
 #pragma once
 #include "intrinsics.hpp"
 

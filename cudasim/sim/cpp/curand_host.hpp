@@ -1,6 +1,6 @@
-/* cuRAND's functions for host code, which fill arrays. Every pseudo-random generator is Philox here, in one
- * sequence for a seed and a type: the distributions are cuRAND's, and the numbers are others. Sobol's
- * quasi-random ones are the same, scrambled ones are refused. */
+/* cuRAND's functions for host code, which fill arrays. Every pseudo-random generator is Philox here, with one
+ * sequence for a seed and a type: the distributions are cuRAND's, but the numbers differ. Sobol's
+ * quasi-random numbers are the same; scrambled ones are refused. */
 #pragma once
 #include "curand_sobol.hpp"
 #include "library_range.hpp"
@@ -140,7 +140,7 @@ SIM_HOST void sim_fill_sobol(curandGenerator_t generator, T *out, size_t count, 
     for (size_t i = 0; i < count; i++)
         out[i] = (T)next(&state);
 }
-/* The array, filled by calls of `next`; it has to be where the generator writes. */
+/* Fills the array by calls of `next`; the array has to be where the generator may write. */
 template <class T, class Next>
 SIM_HOST curandStatus_t sim_generate(curandGenerator_t generator, T *out, size_t count, sim_called called,
                                      Next next) {
@@ -203,7 +203,7 @@ SIM_HOST curandStatus_t curandGenerateUniformDouble(curandGenerator_t generator,
     return sim_generate(generator, out, count, SIM_CALLED_AS(0),
                         [](auto *s) { return curand_uniform_double(s); });
 }
-/* Normal numbers come in pairs, and cuRAND makes no half of one. */
+/* Normal numbers come in pairs, and cuRAND makes whole pairs only. */
 template <class T, class Next>
 SIM_HOST curandStatus_t sim_generate_pairs(curandGenerator_t generator, T *out, size_t count,
                                            sim_called called, Next next) {
@@ -249,8 +249,8 @@ enum curandDirectionVectorSet_t {
 };
 typedef curandDirectionVectorSet_t curandDirectionVectorSet;
 
-/* A table of the dimensions that are there, which ends where a page does and no memory follows: who reads on,
- * as cuRAND's 20,000 would allow, is told. */
+/* A table of the supported dimensions, which ends at a page's end with no memory after it. So a kernel that
+ * reads on, as cuRAND's 20,000 dimensions would allow, is reported. */
 template <class Word> inline Word (*sim_directions())[8 * sizeof(Word)] {
     static Word(*table)[8 * sizeof(Word)];
     const size_t page = 4096, bytes = SIM_SOBOL_DIMENSIONS * sizeof *table;

@@ -1,10 +1,11 @@
 /* Sobol's quasi-random numbers, in the order of Antonov and Saleev, with the direction numbers of Joe and Kuo
- * (2008, the set D6), which are cuRAND's: the numbers are the same. Not here: scrambled ones, and more than
+ * (2008, the set D6), as in cuRAND: the numbers are the same. Not supported: scrambled ones, and more than
  * SIM_SOBOL_DIMENSIONS dimensions. */
 #pragma once
 #include "curand.hpp"
 
-/* Of dimensions from the second on: the polynomial's degree, its inner coefficients, and the first numbers.
+/* For each dimension from the second on: the polynomial's degree, its inner coefficients, and the first
+   numbers.
  */
 struct sim_sobol_row {
     unsigned degree, coefficients;

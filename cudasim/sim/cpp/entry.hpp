@@ -1,6 +1,5 @@
-/* What Python has to know of a compiled kernel: the types of its parameters, of the members of structs and of
- * the variables in device memory. The compiler knows them; cudasim/live/compiling.py writes the code that
- * asks.
+/* What Python has to know of a compiled kernel: the types of its parameters, of structs' members and of
+ * variables in device memory. cudasim/live/compiling.py writes code that asks the compiler.
  *
  * nvcc compiles this file as well, so it uses nothing of the simulator. */
 #pragma once

@@ -1,7 +1,7 @@
 /* Floats of 16 bits: binary16 and bfloat16 are one template, and so are pairs of them in 32 bits.
  *
- * An operation is made in double precision and rounded once, as on a GPU. half.hpp and bfloat16.hpp give the
- * two their names; float16_functions.hpp has what CUDA offers by name. */
+ * An operation is computed in double precision and rounded once, as on a GPU. half.hpp and bfloat16.hpp name
+ * the two types; float16_functions.hpp has CUDA's functions. */
 #pragma once
 #include "language.hpp"
 
@@ -15,8 +15,8 @@ struct sim_binary16 {
 };
 
 struct sim_bfloat16 {
-    /* To nearest even. The float next to v towards zero, with its last bit set where it is not v, rounds as
-     * v. */
+    /* Rounds to nearest even. The float next to v towards zero, with its last bit set if it is not v, rounds
+     * like v. */
     static uint16_t round(double v) {
         float nearest = (float)v;
         unsigned bits = sim_bits<unsigned>(nearest);

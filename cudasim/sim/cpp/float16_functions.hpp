@@ -1,4 +1,4 @@
-/* What CUDA offers by name for floats of 16 bits, one and two at a time. */
+/* CUDA's functions of 16-bit floats, for one and for two at a time. */
 #pragma once
 #include "float16.hpp"
 
@@ -69,7 +69,7 @@ SIM_INLINE sim_float16x2<F> __hfma2_relu(sim_float16x2<F> a, sim_given<sim_float
 template <class F> SIM_INLINE sim_float16<F> __hneg(sim_float16<F> a) {
     return -a;
 }
-/* For what only converts to them, as PyTorch's numbers do. */
+/* For types that only convert to them, like PyTorch's. */
 SIM_INLINE sim_float16<sim_binary16> __hneg(sim_float16<sim_binary16> a) {
     return -a;
 }

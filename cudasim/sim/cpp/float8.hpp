@@ -23,7 +23,7 @@ SIM_INLINE float sim_float_of_fp8(unsigned bits, __nv_fp8_interpretation_t kind)
         return sign * ldexpf((float)mantissa, 1 - bias - mantissa_bits);
     return sign * ldexpf((float)(mantissa + (1 << mantissa_bits)), exponent - bias - mantissa_bits);
 }
-/* To nearest even; what is too large becomes the largest, or NaN or infinity. */
+/* Rounds to nearest even; a number too large becomes the largest, or NaN or infinity. */
 SIM_INLINE __nv_fp8_storage_t sim_fp8_of_double(double v, __nv_saturation_t saturation,
                                                 __nv_fp8_interpretation_t kind) {
     int mantissa_bits = kind == __NV_E4M3 ? 3 : 2, lowest = (kind == __NV_E4M3 ? -6 : -14) - mantissa_bits;
@@ -39,7 +39,7 @@ SIM_INLINE __nv_fp8_storage_t sim_fp8_of_double(double v, __nv_saturation_t satu
     double rounded = isinf(size) ? size : rint(ldexp(size, -exponent));
     if (isinf(size) || ldexp(rounded, exponent) > largest)
         return (__nv_fp8_storage_t)(sign | (saturation == __NV_SATFINITE ? most : past));
-    /* The bits count on through the exponents, the denormal numbers' included. */
+    /* Consecutive bits are consecutive numbers, also across exponents and for denormals. */
     return (__nv_fp8_storage_t)(sign | (unsigned)((int)rounded + ((exponent - lowest) << mantissa_bits)));
 }
 

@@ -1,5 +1,5 @@
-/* Fourier transforms of any length in doubles, for cufft.hpp: by its prime factors, and by Bluestein's
- * convolution where one of them is large. */
+/* Fourier transforms of any length in doubles, for cufft.hpp: by the prime factors of the length, and by
+ * Bluestein's convolution if one of them is large. */
 #pragma once
 #include <complex>
 #include <math.h>
@@ -9,7 +9,7 @@
 
 typedef std::complex<double> sim_complex;
 
-/* Without the NaNs and infinities that C++ asks a product of complex numbers about. */
+/* A complex product without C++'s checks for NaN and infinity. */
 inline sim_complex sim_product_of(sim_complex a, sim_complex b) {
     return {a.real() * b.real() - a.imag() * b.imag(), a.real() * b.imag() + a.imag() * b.real()};
 }

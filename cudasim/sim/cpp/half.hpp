@@ -1,4 +1,4 @@
-/* IEEE's binary16, by the names that cuda_fp16.h has. */
+/* IEEE's binary16, with the names of cuda_fp16.h. */
 #pragma once
 #include "float16_names.hpp"
 

@@ -1,5 +1,5 @@
 /* Types and constants of the CUDA runtime that device code and its headers mention. A kernel from a cell has
- * no host code: Python has its part. A whole program has the functions of program.hpp as well. */
+ * no host code: Python does that part. A whole program also has the functions of program.hpp. */
 #pragma once
 #include "language.hpp"
 

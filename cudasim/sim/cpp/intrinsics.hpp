@@ -1,4 +1,4 @@
-/* The arithmetic that CUDA has and C++ has not. What a GPU approximates is exact here. */
+/* Arithmetic that CUDA has and C++ lacks. Functions that a GPU approximates are exact here. */
 #pragma once
 #include "../hopper/hopper.h"
 #include "conversions.hpp"

@@ -1,4 +1,4 @@
-/* The types of numbers by the names that cuBLAS, cuSPARSE and cuFFT share. */
+/* The names of number types that cuBLAS, cuSPARSE and cuFFT share. */
 #pragma once
 
 enum cudaDataType_t {

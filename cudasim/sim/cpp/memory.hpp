@@ -1,6 +1,6 @@
-/* memset(), memcpy() and memmove() in a kernel: see ../memory.c. A copy of as many bytes as an instruction
- * takes is one instruction, as with nvcc, and the compiler makes it and tells the counted build of it. A copy
- * of any other number of bytes, such as 12, it would make of several and tell nobody. */
+/* memset(), memcpy() and memmove() in a kernel: see ../memory.c. A copy of as many bytes as one instruction
+ * moves is one instruction, as with nvcc: the compiler makes it, and the counted build sees it. A copy of any
+ * other size, such as 12 bytes, would become several instructions that the counted build does not see. */
 #pragma once
 #include "language.hpp"
 

@@ -1,4 +1,4 @@
-/* NVTX, by which a program names its phases for a profiler: nobody listens. */
+/* NVTX, by which a program names its phases for a profiler; here it does nothing. */
 #pragma once
 #include <stddef.h>
 #include <stdint.h>

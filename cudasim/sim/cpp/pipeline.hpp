@@ -1,6 +1,6 @@
-/* cuda::pipeline. The stages of one thread's are groups of cp.async. Those of a block's are a ring in shared
- * memory: each stage has a barrier that the producers arrive at when it is full, and one that the consumers
- * arrive at when it is empty again. */
+/* cuda::pipeline. For one thread, its stages are groups of cp.async. For a block, they are a ring in shared
+ * memory: at each stage's two barriers the producers arrive when it is full, and the consumers when it is
+ * empty again. */
 #pragma once
 #include "asynchronous.hpp"
 
@@ -15,7 +15,7 @@ template <thread_scope Scope, unsigned Stages> struct pipeline_shared_state {
 
 template <thread_scope Scope = thread_scope_thread> struct pipeline {
     unsigned committed = 0, waited = 0;
-    /* Of a block's: */
+    /* For a block: */
     sim_counting_barrier *full = nullptr, *empty = nullptr;
     unsigned stages = 0, released = 0;
     bool produces = true, consumes = true;

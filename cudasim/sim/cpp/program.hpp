@@ -1,7 +1,7 @@
-/* The CUDA runtime for the host code of a whole program: functions by CUDA's names, in C++, for what
- * ../program/ does. CUDA Runtime API; where a function says more there, the folder's files say what is done.
+/* The CUDA runtime for the host code of a whole program: C++ functions with CUDA's names around ../program/.
+ * CUDA Runtime API; the folder's files tell where they do less.
  *
- * What is not here is not there: a program that needs it does not compile, and the message has its name. */
+ * A program that needs a missing function does not compile, and the message names the function. */
 #pragma once
 #include "cuda.hpp"
 #include "../program/program.h"
@@ -13,7 +13,7 @@
 #define SIM_HOST inline __attribute__((always_inline)) /* so that what is told has the line of the call */
 #include "program_capture.hpp"
 
-/* By which sources, helper_cuda.h among them, know that CUDA's own headers are there. */
+/* Sources such as helper_cuda.h test these for CUDA's own headers. */
 #define __DRIVER_TYPES_H__
 #define __CUDA_RUNTIME_H__
 #define __CUDA_RUNTIME_API_H__
@@ -58,7 +58,7 @@ SIM_HOST const char *cudaGetErrorString(cudaError_t error) {
 
 #include "program_device.hpp"
 
-/* ---- Memory; `name` is what the translation adds, the variable that the memory goes to ---- */
+/* ---- Memory; the translation adds `name`, the variable that gets the memory ---- */
 
 enum {
     cudaHostAllocDefault = 0,
@@ -256,7 +256,8 @@ SIM_HOST cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes,
 
 /* ---- Variables in device memory ---- */
 
-/* One that each device has a value of, and that is noted when the program begins (cudasim/live/host.py). */
+/* A variable with a value on each device, which is registered when the program begins
+   (cudasim/live/host.py). */
 struct sim_known_variable {
     template <class T> sim_known_variable(T &variable) {
         if constexpr (!std::is_const<std::remove_all_extents_t<T>>::value)
@@ -351,7 +352,7 @@ SIM_HOST cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 }
 typedef void (*cudaHostFn_t)(void *);
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void *);
-/* A function that the stream calls finds done what was asked of the stream before. */
+/* When the stream calls a function, the stream's earlier work is done. */
 inline cudaError_t sim_ends_for_host(cudaStream_t stream) {
     sim_program_begins();
     sim_pending_ends(sim_stream_of(stream));

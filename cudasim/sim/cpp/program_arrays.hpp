@@ -1,6 +1,6 @@
 /* Arrays, textures and surfaces of a program: CUDA Runtime API, "Texture Object Management" and "Memory
- * Management". An array is device memory whose elements lie one after the other, row after row; the object is
- * a struct sim_texture in device memory, which kernels read. Not here: mipmaps, seamless cube maps, border
+ * Management". An array is device memory with contiguous elements, row after row; the object is a struct
+ * sim_texture in device memory, which kernels read. Not supported: mipmaps, seamless cube maps, border
  * colours other than zero. */
 #pragma once
 #include "program.hpp"
@@ -99,7 +99,7 @@ SIM_HOST cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc *format, cudaExtent 
     return sim_says(0);
 }
 
-/* Where byte x of row y is. */
+/* The address of byte x of row y. */
 SIM_HOST char *sim_in_array(cudaArray_const_t array, size_t x, size_t y) {
     return array->data + y * array->row_bytes() + x;
 }
@@ -123,7 +123,7 @@ SIM_HOST cudaError_t cudaMemcpy2DFromArray(void *to, size_t pitch, cudaArray_con
                                            size_t width, size_t rows, cudaMemcpyKind kind, SIM_CALLED) {
     return cudaMemcpy2DFromArrayAsync(to, pitch, from, x, y, width, rows, kind, 0, sim_file, sim_line, true);
 }
-/* `bytes` from there on, over the ends of rows. */
+/* Copies `bytes` from there on, across the ends of rows. */
 SIM_HOST cudaError_t cudaMemcpyToArray(cudaArray_t to, size_t x, size_t y, const void *from, size_t bytes,
                                        cudaMemcpyKind kind, SIM_CALLED) {
     return cudaMemcpy(sim_in_array(to, x, y), from, bytes, kind, sim_file, sim_line);
@@ -133,7 +133,7 @@ SIM_HOST cudaError_t cudaMemcpyFromArray(void *to, cudaArray_const_t from, size_
     return cudaMemcpy(to, sim_in_array(from, x, y), bytes, kind, sim_file, sim_line);
 }
 
-/* An array's part in a 3D copy, in bytes: its positions are in elements, those of plain memory in bytes. */
+/* An array's part in a 3D copy, in bytes. Positions in an array are in elements, in plain memory in bytes. */
 SIM_HOST cudaPitchedPtr sim_pitched(cudaArray_t array, cudaPitchedPtr plain, cudaPos *position) {
     if (!array)
         return plain;
@@ -202,7 +202,7 @@ struct cudaTextureDesc {
 };
 struct cudaResourceViewDesc;
 
-/* How elements become what a kernel reads: -1 where CUDA has no such texture. */
+/* How elements are converted for a kernel; -1 if CUDA has no such texture. */
 SIM_HOST int sim_conversion_of(const cudaChannelFormatDesc &format, cudaTextureReadMode mode) {
     if (format.f == cudaChannelFormatKindFloat)
         return format.x == 16 ? SIM_OF_HALF : SIM_NONE;
@@ -276,7 +276,8 @@ SIM_HOST cudaError_t cudaCreateTextureObject(cudaTextureObject_t *object, const 
     texture.is_linear = how->filterMode == cudaFilterModeLinear;
     texture.is_normalized = how->normalizedCoords;
     for (int d = 0; d < 3; d++) {
-        /* CUDA C++ programming guide: wrap and mirror are for normalized coordinates, else it is clamp. */
+        /* CUDA C++ programming guide: wrap and mirror are for normalized coordinates; otherwise they mean
+           clamp. */
         bool repeats =
             how->addressMode[d] == cudaAddressModeWrap || how->addressMode[d] == cudaAddressModeMirror;
         texture.address_modes[d] =
@@ -321,7 +322,7 @@ SIM_HOST cudaError_t cudaBindTexture(size_t *offset, texture<T, d, m> &reference
         return sim_says(cudaErrorInvalidValue);
     size_t most = found->bytes - (size_t)((const unsigned char *)memory - found->begin);
     cudaResourceDesc resource = {cudaResourceTypeLinear, {}};
-    /* CUDA's constructor of a reference says what its elements are, and a program may say nothing else. */
+    /* CUDA's constructor of a reference fixes the type of its elements, which a program may not change. */
     cudaChannelFormatDesc of = format.x ? format : cudaCreateChannelDesc<T>();
     resource.res.linear = {(void *)memory, of, bytes < most ? bytes : most};
     return sim_bind(reference, resource, sim_file, sim_line);
@@ -331,7 +332,7 @@ SIM_HOST cudaError_t cudaBindTexture(size_t *offset, texture<T, d, m> &reference
                                      size_t bytes = (size_t)-1, SIM_CALLED) {
     return cudaBindTexture(offset, reference, memory, cudaCreateChannelDesc<T>(), bytes, sim_file, sim_line);
 }
-/* In C all is handed over by pointers. */
+/* In C all arguments are pointers. */
 template <class T, int d, cudaTextureReadMode m>
 SIM_HOST cudaError_t cudaBindTexture(size_t *offset, texture<T, d, m> *reference, const void *memory,
                                      const cudaChannelFormatDesc *format, size_t bytes = (size_t)-1,

@@ -61,7 +61,7 @@ inline void sim_set_texture_limits(cudaDeviceProp &p) {
     set(p.maxSurface3D, {16384, 16384, 16384}), set(p.maxSurface1DLayered, {32768, 2048});
     set(p.maxSurface2DLayered, {32768, 32768, 2048}), set(p.maxSurfaceCubemapLayered, {32768, 2046});
 }
-/* Attributes: the name, CUDA's number, and the value by the properties. */
+/* Attributes: the name, CUDA's number, and the value from the properties. */
 #define SIM_ATTRIBUTES(OF)                                                                                   \
     OF(MaxThreadsPerBlock, 1, p.maxThreadsPerBlock)                                                          \
     OF(MaxBlockDimX, 2, p.maxThreadsDim[0])                                                                  \
@@ -265,7 +265,7 @@ SIM_HOST cudaError_t cudaThreadExit() {
 SIM_HOST cudaError_t cudaSetDeviceFlags(unsigned) {
     return sim_says(0);
 }
-/* Limits are kept and not obeyed; they begin as CUDA's do. */
+/* Limits are stored but have no effect; they start with CUDA's values. */
 inline size_t &sim_limit(cudaLimit limit) {
     static size_t limits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};
     return limits[limit];
@@ -288,7 +288,7 @@ SIM_HOST cudaError_t cudaDeviceGetCacheConfig(cudaFuncCache *of) {
 SIM_HOST cudaError_t cudaDeviceSetSharedMemConfig(cudaSharedMemConfig) {
     return sim_says(0);
 }
-/* Banks have had four bytes since Maxwell, whatever was set. */
+/* Banks have four bytes since Maxwell, whatever is set. */
 SIM_HOST cudaError_t cudaDeviceGetSharedMemConfig(cudaSharedMemConfig *of) {
     *of = cudaSharedMemBankSizeFourByte;
     return sim_says(0);

@@ -1,5 +1,5 @@
-/* Memory pools, by which memory is allocated in the order of a stream: CUDA Runtime API, "Stream Ordered
- * Memory Allocator". A pool keeps nothing that was freed. Not here: pools that processes share. */
+/* Memory pools, which allocate memory in the order of a stream: CUDA Runtime API, "Stream Ordered Memory
+ * Allocator". A pool does not keep freed memory. Not supported: pools that processes share. */
 #pragma once
 #include "program.hpp"
 
@@ -68,7 +68,7 @@ struct CUmemPoolHandle_st {
 };
 typedef CUmemPoolHandle_st *cudaMemPool_t;
 
-/* Of each device: the pool that it begins with, the one that it allocates from, and that of its graphs. */
+/* For each device: its first pool, the one from which it allocates, and that of its graphs. */
 struct sim_pools_of_device {
     CUmemPoolHandle_st begins_with, of_graphs;
     cudaMemPool_t chosen;
@@ -188,7 +188,7 @@ SIM_HOST cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags *flags, cudaMemPool
     return sim_error(sim_device_exists(of->id));
 }
 
-/* ---- Where managed memory is to be: it is everywhere ---- */
+/* ---- Hints where managed memory should be: it is everywhere ---- */
 
 SIM_HOST cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t = 0) {
     return sim_says(0);
@@ -202,8 +202,8 @@ SIM_HOST cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, int) 
 SIM_HOST cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, cudaMemLocation) {
     return sim_says(0);
 }
-/* Managed memory that only this stream's kernels use need not be waited for in others: nothing more is then
- * refused to host code. */
+/* If only this stream's kernels use managed memory, host code need not wait for other streams. This is
+ * ignored: host code is refused no more than before. */
 SIM_HOST cudaError_t cudaStreamAttachMemAsync(cudaStream_t, void *, size_t = 0,
                                               unsigned = cudaMemAttachSingle) {
     return sim_says(0);

@@ -1,5 +1,6 @@
-/* What inline PTX becomes (cudasim/live/ptx.py): a function for each kind of instruction. Registers are variables
- * of 16, 32 or 64 bits, of which an instruction takes as many as its type has. PTX ISA, "Instruction Set". */
+/* Inline PTX becomes calls of these functions (cudasim/live/ptx.py), one for each kind of instruction.
+ * Registers are variables of 16, 32 or 64 bits; an instruction uses as many of these as its type has. PTX
+ * ISA, "Instruction Set". */
 #pragma once
 #include "atomics.hpp"
 #include "float16_functions.hpp"
@@ -8,7 +9,7 @@
 
 /* ---- Registers ---- */
 
-/* A register's lower bits as a T; a number that stands in the text is converted to one. */
+/* A register's lower bits as a T; a literal number is converted to T. */
 template <class T, class R> SIM_INLINE T sim_ptx_get(R from) {
     if constexpr (sizeof(T) == sizeof(R)) {
         return sim_bits<T>(from);
@@ -21,7 +22,7 @@ template <class T, class R> SIM_INLINE T sim_ptx_get(R from) {
         return to;
     }
 }
-/* A wider register has the sign's copies in its upper bits, or zeros. */
+/* The upper bits of a wider register are copies of the sign, or zeros. */
 template <class T, class R> SIM_INLINE void sim_ptx_set(R &to, T value) {
     if constexpr (sizeof(T) == sizeof(R)) {
         to = sim_bits<R>(value);
@@ -34,7 +35,7 @@ template <class T, class R> SIM_INLINE void sim_ptx_set(R &to, T value) {
     }
 }
 
-/* Takes a part's bits off. */
+/* Takes off a part's bits. */
 template <int bits, class R> SIM_INLINE void sim_ptx_unpacked(R &to, uint64_t &all) {
     using Part = std::conditional_t<bits == 32, uint32_t, std::conditional_t<bits == 16, uint16_t, uint8_t>>;
     sim_ptx_set<Part>(to, (Part)all);
@@ -89,7 +90,8 @@ using sim_ptx_doubled = std::conditional_t<
                        std::conditional_t<std::is_signed<T>::value, __int128, unsigned __int128>,
                        std::conditional_t<std::is_signed<T>::value, int32_t, uint32_t>>>;
 
-/* Integers wrap around, so they are added as unsigned ones, of 64 bits where fewer would become int. */
+/* Integers wrap around, so they are added as unsigned ones, with 64 bits where a smaller type would become
+   int. */
 template <class T, class = void> struct sim_ptx_ring {
     using type = T;
 };
@@ -135,7 +137,7 @@ template <class T, class R> SIM_INLINE void sim_ptx_fma(R &to, T a, T b, T c) {
     else
         sim_ptx_set<T>(to, __hfma(a, b, c));
 }
-/* PTX leaves a quotient by zero open; a GPU gives all ones. */
+/* PTX does not define a quotient by zero; a GPU gives all ones. */
 template <class T, class R> SIM_INLINE void sim_ptx_div(R &to, T a, T b) {
     if constexpr (std::is_integral<T>::value)
         sim_ptx_set<T>(to, b == 0 ? (T) ~(T)0 : (T)(a / b));
@@ -217,7 +219,7 @@ SIM_INLINE float sim_ptx_tanh(float v) {
 
 /* ---- Bits ---- */
 
-/* A count of as many bits as there are, or more, shifts them all out. */
+/* A count of at least the number of bits shifts out all bits. */
 template <class T> SIM_INLINE T sim_ptx_shl(T v, uint32_t count) {
     return count >= 8 * sizeof(T) ? (T)0 : (T)((uint64_t)v << count);
 }
@@ -252,7 +254,7 @@ SIM_INLINE void sim_ptx_bfi(R &to, uint32_t inserted, uint32_t into, uint32_t fi
     uint64_t moved = first < 32 ? (uint64_t)inserted << first : 0;
     sim_ptx_set<uint32_t>(to, (uint32_t)((into & ~mask) | (moved & mask)));
 }
-/* Each bit of the result is the bit of `table` that the three bits of a, b and c number. */
+/* The bits of a, b and c together are the index of the bit of `table` that becomes the result's. */
 template <class R> SIM_INLINE void sim_ptx_lop3(R &to, uint32_t a, uint32_t b, uint32_t c, uint32_t table) {
     uint32_t result = 0;
     for (int row = 0; row < 8; row++)
@@ -286,7 +288,7 @@ template <class T, class R, class From> SIM_INLINE void sim_ptx_cvt(R &to, From 
     else
         sim_ptx_set<T>(to, (T)from);
 }
-/* To the nearest of 11 significant bits, ties away from zero. */
+/* Rounds to 11 significant bits, ties away from zero. */
 SIM_INLINE uint32_t sim_ptx_tf32(float v) {
     uint32_t bits = __float_as_uint(v);
     return v - v == 0 ? (bits + 0x1000u) & 0xffffe000u : bits;

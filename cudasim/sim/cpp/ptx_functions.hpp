@@ -1,12 +1,12 @@
-/* cuda::ptx: PTX's instructions as functions, those for TMA, mbarriers and clusters. An mbarrier is a
- * uint64_t in shared memory. */
+/* cuda::ptx: PTX's instructions for TMA, mbarriers and clusters as functions. An mbarrier is a uint64_t in
+ * shared memory. */
 #pragma once
 #include "bulk.hpp"
 
 namespace cuda {
 namespace ptx {
 
-/* ---- What only chooses an instruction ---- */
+/* ---- Tags that choose an instruction ---- */
 
 template <int number> using n32_t = std::integral_constant<int, number>;
 
@@ -149,7 +149,7 @@ SIM_INLINE void mbarrier_expect_tx(Semantics, Scope, Space, uint64_t *barrier, c
                                    SIM_CALLED_FROM) {
     sim_mbarrier_expect(SIM_CALLER, sim_shared_address(SIM_CALLER, barrier), bytes);
 }
-/* A wait that may fail does not fail here. */
+/* A wait that may fail never fails here. */
 SIM_INLINE bool mbarrier_try_wait(uint64_t *barrier, const uint64_t &state, SIM_CALLED_FROM) {
     sim_mbarrier_wait(SIM_CALLER, sim_shared_address(SIM_CALLER, barrier), (uint32_t)state);
     return true;

@@ -4,7 +4,8 @@
 #include "ptx.hpp"
 #include <initializer_list>
 
-/* The rows of the matrices that the lanes' addresses name: of each, the one that this lane has a part of. */
+/* Gathers the matrices' rows from the lanes' addresses: from each matrix the row of which this lane has a
+   part. */
 template <int count> SIM_INLINE void sim_ptx_rows(const sim_site *site, uint32_t address, uint32_t **row) {
     const void *found[4], *mine = 0;
     if (sim_ptx_lane() < 8 * count)
@@ -36,8 +37,8 @@ SIM_INLINE void sim_ptx_stmatrix(const sim_site *site, bool transposed, uint32_t
         row[i][sim_ptx_lane() % 4] = word[i];
 }
 
-/* d = a b + c for 16 rows and 8 columns. A shape with half as many k is one whose other factors are zeros.
- * Sums of 16 bits are rounded once, from sums that are exact to 32. */
+/* d = a b + c for 16 rows and 8 columns. A shape with half as many k has zeros for the other factors. 16-bit
+ * sums are rounded once, from sums that are exact to 32 bits. */
 template <int k, enum sim_factors factors, class Sum, class... R>
 SIM_INLINE void
 sim_ptx_mma(const sim_site *site, std::initializer_list<uint32_t> a, std::initializer_list<uint32_t> b,
@@ -67,8 +68,8 @@ sim_ptx_mma(const sim_site *site, std::initializer_list<uint32_t> a, std::initia
     }
 }
 
-/* The first factor of a wgmma in registers: their values, and where the kernel keeps them. A register that is
- * a variable's value has no place here: nobody knows when the variable ends. */
+/* The first factor of a wgmma in registers: their values, and their addresses in the kernel. A register with
+ * only a variable's value has no address here, because the variable's lifetime is unknown. */
 struct sim_ptx_fragment {
     uint32_t value[4];
     const void *at[4];
@@ -93,8 +94,8 @@ template <class... R> SIM_INLINE sim_ptx_fragment sim_ptx_in_registers(R &&...fr
     return {{sim_ptx_value(std::forward<R>(from))...}, {sim_ptx_place(std::forward<R>(from))...}};
 }
 
-/* wgmma.mma_async: the sums are added to when the warpgroup waits, so they have to be one array. `scaled`:
- * the signs of the factors, and whether they are transposed. */
+/* wgmma.mma_async: it adds to the sums when the warpgroup waits, so they have to be one array. `scaled`: the
+ * signs of the factors, and whether they are transposed. */
 struct sim_ptx_scaled {
     int x = 1, w = 1, x_transposed = 0, w_transposed = 0;
 };

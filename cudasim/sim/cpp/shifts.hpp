@@ -1,6 +1,6 @@
-/* Shifts as PTX has them (ISA, "shl" and "shr"): a count of as many bits as there are, or more, shifts them
- * all out, and to the right fills with the sign. C++ leaves that undefined. `a << b` comes here as `a <<
- * sim_by << b`, see cudasim/live/shifts.py. */
+/* Shifts as in PTX (ISA, "shl" and "shr"): a count of at least the number of bits shifts out all bits, and a
+ * right shift fills with the sign. C++ leaves that undefined. `a << b` comes here as `a << sim_by << b`, see
+ * cudasim/live/shifts.py. */
 #pragma once
 #include "language.hpp"
 #include <iosfwd>
@@ -32,7 +32,7 @@ SIM_INLINE constexpr __attribute__((no_sanitize("shift"))) T sim_shift_right(T v
     return sim_is_too_far(8 * sizeof(T), count) ? (T)(v < 0 ? -1 : 0) : (T)(v >> count);
 }
 
-/* What is no integer has an operator of its own. */
+/* A type that is no integer has its own operator. */
 template <class T> struct sim_shifted_left {
     T v;
     template <class Count> SIM_INLINE_MEMBER constexpr decltype(auto) operator<<(Count &&count) {
@@ -41,7 +41,7 @@ template <class T> struct sim_shifted_left {
         else
             return (T &&)v << (Count &&)count;
     }
-    /* std::endl is a template, whose arguments only such a parameter tells. */
+    /* std::endl is a template, whose arguments only such a parameter fixes. */
     SIM_INLINE_MEMBER decltype(auto) operator<<(std::ostream &(*manipulator)(std::ostream &)) {
         return (T &&)v << manipulator;
     }

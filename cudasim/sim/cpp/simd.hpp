@@ -1,10 +1,11 @@
-/* SIMD video instructions: two 16-bit or four 8-bit integers in a word, each on its own. CUDA Math API, "SIMD
- * Intrinsics"; PTX ISA, "vadd2" and those after it, says what each does. */
+/* SIMD video instructions: two 16-bit or four 8-bit integers in a word, each computed alone. CUDA Math API,
+ * "SIMD Intrinsics"; PTX ISA, "vadd2" and the sections after it. */
 #pragma once
 #include "language.hpp"
 #include <cstdint>
 
-/* What f makes of each part of the words: T has a part's size and sign. Only its lowest bits are kept. */
+/* Applies f to each part of the words: T has a part's size and sign. Only the lowest bits of a result are
+   kept. */
 template <class T, class F> SIM_INLINE unsigned sim_parts(unsigned a, unsigned b, F f) {
     constexpr int bits = 8 * sizeof(T);
     constexpr unsigned part = (1u << bits) - 1;
@@ -17,7 +18,7 @@ template <class T> SIM_INLINE int sim_saturated(int v) {
     constexpr int least = std::numeric_limits<T>::min(), most = std::numeric_limits<T>::max();
     return v < least ? least : v > most ? most : v;
 }
-/* Of a sum: half of it, rounded away from zero. */
+/* Half of a sum, rounded away from zero. */
 SIM_INLINE int sim_half_of(int sum) {
     return (sum + (sum >= 0)) >> 1;
 }
@@ -39,8 +40,8 @@ SIM_INLINE int sim_half_of(int sum) {
 #undef SIM_SIGNED
 #undef SIM_UNSIGNED
 
-/* ---- Dynamic programming: the largest or smallest of words, or of their halves; of a sum, which keeps its
- * lowest bits, and a word; with zero among them (_relu); with whether it is the first one ---- */
+/* ---- Dynamic programming: the largest or smallest of words or of their halves; of a wrapping sum and a
+ * word; also of zero (_relu); or with a flag whether it is the first ---- */
 
 template <class T, class F> SIM_INLINE unsigned sim_each(unsigned a, unsigned b, F f) {
     if constexpr (sizeof(T) == 4)

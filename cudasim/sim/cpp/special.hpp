@@ -1,4 +1,4 @@
-/* Functions of CUDA's mathematics that C++ has not, and arithmetic with a rounding of doubles. CUDA Math API.
+/* CUDA's mathematical functions that C++ lacks, and double arithmetic with a rounding. CUDA Math API.
  */
 #pragma once
 #include "intrinsics.hpp"
@@ -6,12 +6,12 @@
 
 /* ---- With a rounding: the processor's own, switched for one operation ---- */
 
-/* The compiler does not know the value from here on, and has to have it here. */
+/* Forces the compiler to compute the value here, and hides it from here on. */
 template <class T> SIM_INLINE void sim_opaque(T &value) {
     __asm__ volatile("" : "+m"(value) : : "memory");
 }
-/* Returns how it was. fesetround() sets the rounding of x86's old floating-point unit as well, which takes
- * ten times as long as the operation. */
+/* Returns the previous rounding. fesetround() also sets the rounding of x86's old floating-point unit, which
+ * takes ten times as long as the operation. */
 SIM_INLINE int sim_round_as(int rounding) {
 #ifdef __x86_64__
     enum { SHIFT = 3, ROUNDING = FE_TOWARDZERO << SHIFT }; /* of the bits, between the two units' registers */
@@ -124,8 +124,8 @@ SIM_INLINE double erfcx(double x) {
 SIM_INLINE float erfcxf(float x) {
     return (float)erfcx(x);
 }
-/* The inverses, by Newton's method: of erf where |y| <= 1/2, whose slope is 2/sqrt(pi) exp(-x^2), and of erfc
- * where y < 1/2 on the logarithms, whose slope is -2/sqrt(pi) / erfcx(x). */
+/* The inverses, by Newton's method: for erf with |y| <= 1/2 and the slope 2/sqrt(pi) exp(-x^2); for erfc with
+ * y < 1/2 on the logarithms, with the slope -2/sqrt(pi) / erfcx(x). */
 enum { SIM_NEWTON_STEPS = 60 };
 SIM_INLINE double sim_erfinv_near_0(double y) {
     double x = y * sqrt(M_PI) / 2, step = x;

@@ -10,7 +10,7 @@ SIM_INLINE int sim_clamped(int i, int size) {
     return i < 0 ? 0 : i < size ? i : size - 1;
 }
 
-/* The texel that begins with byte x of a row; null where there is none and that is no error. */
+/* The texel that begins at byte x of a row; null if there is none and that is no error. */
 template <class T>
 SIM_INLINE T *sim_surface_texel(cudaSurfaceObject_t surface, int x, int y, int z,
                                 cudaSurfaceBoundaryMode mode, const sim_site *site) {

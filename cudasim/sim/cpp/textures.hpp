@@ -1,4 +1,4 @@
-/* Textures: memory that is read by coordinates, with a filter and a rule for what is outside.
+/* Textures: memory that is read by coordinates, with a filter and a rule for coordinates outside.
  *
  * Coordinates, filters and address modes are those of the CUDA C++ programming guide, "Texture Fetching".
  * Weights of a linear filter are exact here; a GPU keeps 8 bits of their fraction. live/textures.py makes the
@@ -16,8 +16,8 @@ enum cudaTextureAddressMode {
 };
 enum cudaTextureFilterMode { cudaFilterModePoint, cudaFilterModeLinear };
 
-/* What a read makes of an element: nothing, or a float of an integer (all of whose values are from 0 to 1, or
- * from -1 to 1, cudaReadModeNormalizedFloat) or of a half. */
+/* How a read converts an element: not at all, or to a float from a half or from an integer (scaled to 0 to 1,
+ * or -1 to 1, cudaReadModeNormalizedFloat). */
 enum sim_conversion { SIM_NONE, SIM_OF_UINT8, SIM_OF_INT8, SIM_OF_UINT16, SIM_OF_INT16, SIM_OF_HALF };
 
 struct sim_texture {
@@ -31,7 +31,7 @@ struct sim_texture {
     size_t row_bytes;
 };
 
-/* The texture, if its texels are of type T, or become it. */
+/* The texture, if its texels have type T or are converted to it. */
 template <class T> SIM_INLINE const sim_texture &sim_texture_of(cudaTextureObject_t texture) {
     static const sim_site here = {__FILE__, __LINE__};
     const sim_texture &t = *(const sim_texture *)texture;
@@ -65,7 +65,7 @@ template <class T> SIM_INLINE T sim_texel_at(const sim_texture &t, const void *a
     return texel;
 }
 
-/* The index that an address mode makes of one outside; -1 for a border. */
+/* Applies an address mode to an index outside; -1 for a border. */
 SIM_INLINE int sim_addressed(int i, int size, int mode) {
     if (i >= 0 && i < size)
         return i;
@@ -166,7 +166,7 @@ template <class T> SIM_INLINE void tex3D(T *to, cudaTextureObject_t texture, flo
     *to = tex3D<T>(texture, x, y, z);
 }
 
-/* Layers: images of one size, of which none is between two. */
+/* Layers: images of one size, without interpolation between them. */
 template <class T>
 SIM_INLINE T sim_layer(cudaTextureObject_t texture, float x, float y, int layer, int dimensions) {
     sim_texture one = sim_texture_of<T>(texture);
@@ -183,7 +183,7 @@ template <class T> SIM_INLINE T tex2DLayered(cudaTextureObject_t texture, float 
 }
 
 /* Cube maps: six square layers, of which a direction chooses one. CUDA C++ Programming Guide, "Cubemap
- * Textures". A linear filter stays in its face, as it does where the texture is not said to be seamless. */
+ * Textures". A linear filter stays in its face, as for textures that are not seamless. */
 template <class T>
 SIM_INLINE T sim_of_cube(cudaTextureObject_t texture, float x, float y, float z, int cube) {
     float a = fabsf(x), b = fabsf(y), c = fabsf(z), m, s, t;
@@ -252,7 +252,7 @@ struct texture {
         return object;
     }
 };
-/* What a read of a reference gives: its elements, or floats of them. */
+/* The result type of a read of a reference: its element type, or float. */
 template <class T, enum cudaTextureReadMode mode> struct sim_read {
     using type = T;
 };

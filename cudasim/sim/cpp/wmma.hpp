@@ -51,7 +51,7 @@ SIM_INLINE int sim_lane_of_warp() {
     return (int)((threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z)) % 32);
 }
 
-/* Where in memory an element of the calling lane is. */
+/* The address of an element of the calling lane. */
 template <class F> SIM_INLINE size_t sim_offset(int element, unsigned stride, bool by_columns) {
     int lane = sim_lane_of_warp();
     size_t row = (size_t)sim_fragment_row(F::use, F::rows, F::columns, lane, element);

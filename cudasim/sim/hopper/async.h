@@ -9,8 +9,8 @@
  *   store          a box on its way from there to global memory    tma_store.c
  *   product        a wgmma that has been issued                    wgmma.c, wgmma_product.c
  *
- * A thread that waits for any of these is in a queue there, with a state that says so. When nobody can run
- * and no copy is on its way, they wait in vain (deadlock.c). */
+ * A thread that waits for one of these is in its queue, with a state that tells so. When no thread can run
+ * and no copy is in flight, they wait in vain (deadlock.c). */
 #pragma once
 #include "../machine.h"
 #include "hopper.h"
@@ -55,7 +55,7 @@ struct sim_warpgroup {
     unsigned arrived;
 };
 
-/* What a block has beside its threads. */
+/* A block's state beside its threads. */
 struct sim_hopper {
     uintptr_t static_anchor; /* the pointer at which the window of static shared memory begins; 0: none yet */
     void *stages;            /* the counted build's */
@@ -77,7 +77,7 @@ struct sim_box {
     int coordinate[SIM_MOST_DIMENSIONS];
 };
 
-/* A box that TMA is to copy. */
+/* A box that TMA has to copy. */
 struct sim_tensor_copy {
     struct sim_box box;
     struct sim_place from; /* instead of a tensor, unless its owner is NULL */
@@ -89,7 +89,7 @@ struct sim_tensor_copy {
     struct sim_thread *thread;
 };
 
-/* A box that TMA is to store, or to combine with what is in the tensor. */
+/* A box that TMA has to store, or to combine with the tensor. */
 struct sim_store {
     struct sim_box box;
     struct sim_place from;
@@ -116,7 +116,7 @@ struct sim_cluster {
     void *clocks; /* the counted build's */
 };
 
-/* What is there once somebody uses it. */
+/* What exists only once it is used. */
 struct sim_hopper *sim_hopper_here(void);   /* of the running thread's block */
 struct sim_cluster *sim_cluster_here(void); /* a block that was launched without one is one by itself */
 
@@ -124,30 +124,30 @@ struct sim_cluster *sim_cluster_here(void); /* a block that was launched without
 /* Runs the blocks of a cluster, the first of which has this number; false when they were abandoned. */
 bool sim_cluster_run(struct sim_worker *worker, uint64_t number);
 void sim_cluster_free(struct sim_worker *worker);
-/* A queue of another block's threads, or of this one's, is ready. */
+/* Makes a queue of threads of this or another block ready. */
 void sim_wake(struct sim_worker *owner, struct sim_queue *queue);
 
 /* statics.c */
 /* Whether an address is in a loaded library's code or variables that all threads share. */
 struct dl_phdr_info;
 bool sim_library_has(const struct dl_phdr_info *library, uintptr_t address);
-/* Another block of the cluster runs from now on. */
+/* Switches to another block of the cluster. */
 void sim_statics_change(struct sim_worker *from, struct sim_worker *to);
 void sim_statics_forget(struct sim_worker *worker);
-/* Where the kernel's variables begin; NULL: it has none, or they are not to be known. */
+/* The beginning of the kernel's variables; NULL: it has none, or they are unknown. */
 unsigned char *sim_statics_begin(void);
 bool sim_is_static(const void *pointer);
-/* Where the variable is whose copy, of this block, an address is in; false when it is in none. */
+/* Finds the variable whose copy in this block contains an address; false if there is none. */
 bool sim_statics_find(const struct sim_worker *owner, uintptr_t address, uintptr_t *variable);
 
 /* window.c */
-/* Where its bytes are now: those of static memory are elsewhere while another block of the cluster runs. */
+/* The present place of its bytes: static memory is elsewhere while another block of the cluster runs. */
 unsigned char *sim_bytes_at(struct sim_worker *owner, void *pointer);
-/* Where an address leads; reports what is not in shared memory, or in a block that has ended. */
+/* Resolves an address; reports one that is not in shared memory, or in a block that has ended. */
 struct sim_place sim_place_of(const struct sim_site *site, uint32_t address, size_t bytes);
 /* The same place of the block `rank`. */
 struct sim_place sim_place_in(const struct sim_site *site, uint32_t address, size_t bytes, unsigned rank);
-/* The bits that decide on a swizzle, of a place in this block. */
+/* The bits of a place in this block that decide its swizzle. */
 uint32_t sim_offset_of(struct sim_worker *owner, const void *pointer);
 
 /* 16 bytes change places inside a row of 32, 64 or 128: the bits of their number, as many as `mask` has, are
@@ -164,19 +164,19 @@ void sim_mbarrier_bytes_came(struct sim_worker *owner, struct sim_mbarrier *barr
 /* Reports what is no tensor map of `rank` dimensions; `does`: "copies", or "stores". */
 struct sim_box sim_box_at(const struct sim_site *site, const char *does, const void *map, int rank,
                           const int *coordinates);
-/* Bytes that follow each other in global memory, as elements of `type`, in rows of 16 bytes with nothing
- * between them. `shared`: where they are in shared memory; reports what is misaligned, or too much. */
+/* Describes contiguous bytes of global memory as elements of `type`, in contiguous rows of 16 bytes.
+ * `shared`: their address in shared memory. Reports misaligned or too many bytes. */
 struct sim_box sim_box_of_bytes(const struct sim_site *site, const void *global, uint32_t shared,
                                 uint32_t bytes, CUtensorMapDataType type);
 size_t sim_box_bytes(const struct sim_box *box);
 size_t sim_box_row_bytes(const struct sim_box *box); /* in shared memory; and how many rows */
 size_t sim_box_rows(const struct sim_box *box);
-/* Where coordinate 0 of the box's row with this number is in the tensor, the second dimension fastest; NULL
- * when the whole row is outside. */
+/* The address in the tensor of coordinate 0 of this row of the box, the second dimension fastest; NULL if the
+ * whole row is outside. */
 unsigned char *sim_row_of_tensor(const struct sim_box *box, size_t number);
-/* The elements of each row that are in the tensor: from *first on, before *end. */
+/* The elements of each row inside the tensor: from *first on, before *end. */
 void sim_box_columns(const struct sim_box *box, unsigned *first, unsigned *end);
-/* Where 16 bytes of a row are in shared memory, for a box that begins at `base`. */
+/* The address of 16 bytes of a row in shared memory, for a box that begins at `base`. */
 uint32_t sim_box_chunk(const struct sim_box *box, uint32_t base, size_t row, size_t at);
 
 /* tma.c */
@@ -184,7 +184,7 @@ bool sim_land_next_copy(struct sim_cluster *cluster); /* false when none is on i
 
 /* wgmma.c */
 void sim_forget_products(struct sim_thread *thread);
-/* A descriptor of wgmma, read. PTX ISA, "Matrix Descriptor Format". */
+/* A decoded descriptor of wgmma. PTX ISA, "Matrix Descriptor Format". */
 struct sim_matrix_descriptor {
     uint32_t address;
     uint32_t leading; /* bytes */
@@ -193,14 +193,14 @@ struct sim_matrix_descriptor {
     bool is_transposed; /* a row has one k */
 };
 struct sim_matrix_descriptor sim_read_descriptor(uint64_t descriptor, bool is_transposed);
-/* Where 16 bytes of a tile are: in memory's `row`, number `chunk` along it. */
+/* The place of 16 bytes of a tile: in memory's `row`, number `chunk` along it. */
 uint32_t sim_chunk_address(const struct sim_matrix_descriptor *tile, unsigned row, unsigned chunk);
 
-/* wgmma_product.c: the pending product of this number of a warpgroup, whose threads these are */
+/* wgmma_product.c: computes the pending product with this number for a warpgroup with these threads */
 void sim_multiply_tiles(const struct sim_product *product, const struct sim_thread *warpgroup,
                         unsigned number);
 
 /* deadlock.c */
 bool sim_waits_for_hopper(const struct sim_block *block);
-/* Tells who waits where; the launch ends. */
+/* Reports which threads wait where, and ends the launch. */
 void sim_report_deadlock(struct sim_worker *worker);

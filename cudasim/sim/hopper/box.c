@@ -1,8 +1,8 @@
-/* Boxes of tensors: where the rows of a box are in global and in shared memory. PTX ISA, section "Tensors".
+/* Boxes of tensors: the places of a box's rows in global and in shared memory. PTX ISA, section "Tensors".
  *
- * In shared memory the rows of a box follow each other, the second dimension fastest, and 16 bytes change
- * places in a row where the tensor map has a swizzle. What is outside the tensor has a place in shared memory
- * too, and none in global memory. */
+ * In shared memory the rows of a box are contiguous, the second dimension fastest. With a swizzle in the
+ * tensor map, pieces of 16 bytes change places in a row. Elements outside the tensor have a place in shared
+ * memory, but none in global memory. */
 #include "async.h"
 
 enum { CHUNK_BYTES = 16 };

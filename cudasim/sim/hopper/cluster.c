@@ -1,13 +1,13 @@
 /* Clusters: blocks that run together, wait for each other and reach each other's shared memory.
  *
- * The blocks of a cluster share one OS thread, each with a worker of its own, that is, its own threads,
- * fibers and shared memory. A block runs until all its threads wait; then the next one goes on, and when no
- * block can, the oldest copy of TMA lands. So clusters run in the same order every time. */
+ * The blocks of a cluster share one OS thread. Each has its own worker: its threads, fibers and shared
+ * memory. A block runs until all its threads wait; then the next one goes on. When no block can, the oldest
+ * copy of TMA lands. So clusters run in the same order every time. */
 #include "async.h"
 #include "watch_hopper.h"
 #include <stdlib.h>
 
-/* ---- What there is once somebody uses it ---- */
+/* ---- What exists only once it is used ---- */
 
 static noreturn void give_up(void) {
     sim_report_no_memory();
@@ -150,7 +150,7 @@ static void abandon_all(struct sim_cluster *cluster) {
     forget_copies(cluster);
 }
 
-/* Nobody waits for a copy that is still on its way to this block. */
+/* No thread waits for a copy that is still in flight to this block. */
 static void check_copies_to(const struct sim_cluster *cluster, unsigned rank) {
     for (unsigned i = 0; i < cluster->copy_count; i++)
         if (cluster->copies[i].blocks >> rank & 1)
@@ -160,7 +160,7 @@ static void check_copies_to(const struct sim_cluster *cluster, unsigned rank) {
                 "its way");
 }
 
-/* One turn of each block that can go on; false when one was abandoned. `any`: some could. */
+/* Gives each block that can go on one turn; false if one was abandoned. `any`: whether one could go on. */
 static bool take_turns(struct sim_cluster *cluster, bool *any) {
     *any = false;
     for (unsigned rank = 0; rank < cluster->size; rank++) {

@@ -1,5 +1,5 @@
-/* Deadlocks: all threads wait, no copy is on its way, and nobody is left who could let them go on. The report
- * says who waits where, and what is missing there. */
+/* Deadlocks: all threads wait, no copy is in flight, and nothing else could let them go on. The report tells
+ * which threads wait where, and what is missing there. */
 #include "async.h"
 #include "watch_hopper.h"
 #include <stdarg.h>
@@ -75,7 +75,7 @@ static void say_what_for(struct text *text, const struct sim_worker *worker,
     }
 }
 
-/* Whether a thread before this one waits for the same at the same place. */
+/* Whether an earlier thread waits for the same at the same place. */
 static bool is_like_one_before(const struct sim_block *block, unsigned number) {
     const struct sim_thread *thread = &block->threads[number];
     for (unsigned i = 0; i < number; i++) {
@@ -98,7 +98,7 @@ static unsigned count_like(const struct sim_block *block, unsigned number) {
     return count;
 }
 
-/* An mbarrier that lacks bytes says most: the thread that is told first is one that waits there. */
+/* An mbarrier that lacks bytes explains most: the report first names a thread that waits there. */
 static const struct sim_thread *first_to_tell(const struct sim_block *block) {
     const struct sim_thread *first = NULL;
     for (unsigned i = 0; i < block->started; i++) {

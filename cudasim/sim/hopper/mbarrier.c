@@ -1,8 +1,7 @@
 /* mbarriers: barriers in shared memory that count arrivals and bytes. PTX ISA, section "mbarrier".
  *
- * A phase ends when no arrival is pending and as many bytes have come as were announced. The state is kept
- * beside shared memory; the barrier's own word has a stamp, so that a kernel that writes over its barriers is
- * noticed. */
+ * A phase ends when no arrival is pending and all announced bytes have come. The state is kept beside shared
+ * memory; the barrier's own word has a stamp, which shows if a kernel overwrites its barriers. */
 #include "async.h"
 #include "watch_hopper.h"
 
@@ -69,7 +68,7 @@ void sim_mbarrier_init(const struct sim_site *site, uint32_t address, uint32_t a
     restamp(place.owner, barrier);
 }
 
-/* On a GPU the fence is for what the thread that executes it has initialised. */
+/* On a GPU the fence covers what its own thread has initialised. */
 void sim_fence_mbarrier_init(void) {
     struct sim_hopper *hopper = sim_hopper_here();
     for (unsigned i = 0; i < hopper->mbarriers; i++)

@@ -1,9 +1,9 @@
-/* bar.sync and bar.arrive: a block's sixteen barriers by number, each for as many threads as those who come
- * say. */
+/* bar.sync and bar.arrive: a block's sixteen barriers by number. The threads that come tell how many it waits
+ * for. */
 #include "async.h"
 #include "watch_hopper.h"
 
-/* The barrier, with the running thread counted in. */
+/* The barrier, after it has counted the running thread. */
 static struct sim_named_barrier *come(const struct sim_site *site, int number, int threads) {
     if (number < 0 || number >= SIM_NAMED_BARRIERS)
         sim_report_call(SIM_BARRIER_DIVERGENCE, site, "comes to barrier %d; a block has 0 to %d", number,

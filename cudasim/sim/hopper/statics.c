@@ -1,6 +1,7 @@
 /* Static shared memory in clusters. A __shared__ array is thread-local memory of the kernel's library, and
- * the blocks of a cluster share one OS thread. So each block has a copy, which is put in place while the
- * block runs: to all others the copy is the block's shared memory, and to itself its variables are.
+ * the blocks of a cluster share one OS thread. So each block has a copy, which is put into the variables
+ * while the block runs. To the others the copy is the block's shared memory; the block itself uses the
+ * variables.
  *
  * This is for kernels in libraries of their own, from cells. The simulator's own library keeps more than
  * shared memory in such variables, so its kernels have dynamic shared memory in clusters. */
@@ -10,11 +11,11 @@
 #include <link.h>
 #include <stdlib.h>
 
-/* Where this OS thread has the variables; bytes is 0 where there are none. */
+/* The variables of this OS thread; bytes is 0 if there are none. */
 struct variables {
     unsigned char *begin;
     size_t bytes;
-    size_t padding; /* bytes before and after them that belong to nobody */
+    size_t padding; /* bytes of padding before and after them */
 };
 
 bool sim_library_has(const struct dl_phdr_info *library, uintptr_t address) {
@@ -26,7 +27,7 @@ bool sim_library_has(const struct dl_phdr_info *library, uintptr_t address) {
     return false;
 }
 
-/* How many bytes of padding the library's note names (cudasim/live/padding.py); 0 where it has no such note.
+/* The bytes of padding in the library's note (cudasim/live/padding.py); 0 without such a note.
  */
 static size_t padding_of(const struct dl_phdr_info *library) {
     for (unsigned i = 0; i < library->dlpi_phnum; i++) {
@@ -50,7 +51,7 @@ static int look_in_library(struct dl_phdr_info *library, size_t size, void *data
     struct variables *variables = data;
     if (!sim_library_has(library, (uintptr_t)sim_launch_now.enter))
         return 0;
-    /* A library of kernels in C has no such note, and the variables of all of its kernels. */
+    /* A library of kernels in C has no such note, but the variables of all its kernels. */
     size_t padding = padding_of(library);
     for (unsigned i = 0; i < library->dlpi_phnum && padding; i++)
         if (library->dlpi_phdr[i].p_type == PT_TLS && library->dlpi_tls_data) {
@@ -71,7 +72,7 @@ static struct variables variables_now(void) {
     return known;
 }
 
-/* The copy has padding of its own, for the same reason. */
+/* The copy has its own padding, for the same reason. */
 static bool have_copy(struct sim_worker *worker, const struct variables *variables) {
     unsigned char *got = worker->statics ? NULL : malloc(variables->bytes + 2 * variables->padding);
     if (got)

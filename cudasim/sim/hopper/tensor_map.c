@@ -1,5 +1,5 @@
-/* Encoding a tensor map: the host describes a tensor and a box of it, and is refused what TMA cannot address.
- * The rules are those of cuTensorMapEncodeTiled() in the CUDA driver API. */
+/* Encodes a tensor map: the host describes a tensor and a box of it. What TMA cannot address is refused. The
+ * rules are those of cuTensorMapEncodeTiled() in the CUDA driver API. */
 #include "tensor_map.h"
 #include <stdbool.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Tensor maps on the simulator: the types and the one function of the CUDA driver that describe a tensor to
- * TMA, with CUDA's own names and numbers. CUDA driver API, section "Tensor Map Object Management". */
+/* Tensor maps on the simulator: the CUDA driver's types and function that describe a tensor to TMA, with
+ * CUDA's names and numbers. CUDA driver API, section "Tensor Map Object Management". */
 #pragma once
 #include <stdint.h>
 
@@ -51,7 +51,7 @@ typedef enum CUtensorMapFloatOOBfill {
 
 enum { SIM_MOST_DIMENSIONS = 5 };
 
-/* On a GPU these 128 bytes are nobody's business; here they are what TMA has to know. */
+/* On a GPU these 128 bytes are opaque; here they have what TMA needs. */
 typedef struct CUtensorMap {
     uint32_t magic; /* that it was encoded at all */
     uint8_t type;

@@ -1,9 +1,8 @@
-/* TMA: copies of boxes, and of bytes that follow each other, from global into shared memory. PTX ISA,
- * sections "cp.async.bulk.tensor" and "cp.async.bulk".
+/* TMA: copies of boxes, and of contiguous bytes, from global into shared memory. PTX ISA, sections
+ * "cp.async.bulk.tensor" and "cp.async.bulk".
  *
- * A copy lands when nobody can go on without it, the oldest first: its bytes are written to every block that
- * it is for, swizzled, with zeros (or NaN) where the box leaves the tensor, and are counted in the mbarriers
- * there. */
+ * A copy lands when no thread can go on without it, the oldest first. Its bytes are written to each of its
+ * target blocks, swizzled, with zeros (or NaN) outside the tensor, and are counted in the mbarriers there. */
 #include "async.h"
 #include "watch_hopper.h"
 #include <stdlib.h>
@@ -25,7 +24,7 @@ static struct sim_tensor_copy *next_free(struct sim_cluster *cluster) {
     return &cluster->copies[cluster->copy_count++];
 }
 
-/* The copy is on its way to all blocks that it is for. */
+/* Starts the copy to all its target blocks. */
 static void begin(const void *pc, const struct sim_tensor_copy *copy) {
     struct sim_cluster *cluster = sim_cluster_here();
     size_t bytes = sim_box_bytes(&copy->box);
@@ -124,8 +123,8 @@ static void fill(const CUtensorMap *map, unsigned char *value) {
         memcpy(value, &nan32, sizeof nan32);
 }
 
-/* One row of the box, whose elements follow each other in shared memory. `from`: where coordinate 0 of the
- * row is in the tensor; NULL when the whole row is outside. */
+/* Copies one row of the box, contiguous in shared memory. `from`: the address of the row's coordinate 0 in
+ * the tensor; NULL if the whole row is outside. */
 static void read_row(const struct sim_box *box, const unsigned char *from, unsigned char *row) {
     const CUtensorMap *map = &box->map;
     bool is_tf32 =

@@ -1,9 +1,10 @@
-/* TMA the other way: boxes, and bytes that follow each other, from shared into global memory, stored there or
- * combined with what is there. PTX ISA, sections "cp.async.bulk.tensor", "cp.reduce.async.bulk" and
+/* TMA the other way: boxes, and contiguous bytes, from shared into global memory, stored there or combined
+ * with its contents. PTX ISA, sections "cp.async.bulk.tensor", "cp.reduce.async.bulk" and
  * "cp.async.bulk.wait_group".
  *
- * A thread waits for its stores by groups, and they run as late as it lets them: they read shared memory when
- * their thread waits for that, and write to global memory when it waits for the whole, or has returned. */
+ * A thread waits for its stores by groups, and they run as late as possible: they read shared memory when
+ * their thread waits for that, and write to global memory when it waits for their completion, or has
+ * returned. */
 #include "async.h"
 #include "watch_hopper.h"
 #include <stdlib.h>
@@ -181,7 +182,7 @@ static void write_elements(const struct sim_store *store, unsigned char *to, con
     }
 }
 
-/* What is outside the tensor is not written. */
+/* Elements outside the tensor are not written. */
 static void write_box(struct sim_store *store) {
     const struct sim_box *box = &store->box;
     size_t row_bytes = sim_box_row_bytes(box), rows = sim_box_rows(box), element = box->map.element_bytes;
@@ -219,7 +220,7 @@ void sim_bulk_wait(const struct sim_site *site, unsigned groups_in_flight, bool 
     end(stores, count);
 }
 
-/* Nobody has waited for what is left. */
+/* No thread has waited for the remaining stores. */
 void sim_end_stores(struct sim_thread *thread) {
     struct sim_stores *stores = &thread->stores;
     for (unsigned i = 0; i < stores->count; i++)

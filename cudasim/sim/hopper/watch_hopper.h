@@ -1,12 +1,12 @@
-/* The events of Hopper's machine, as ../watch.h has those of the rest of the simulator. */
+/* The events of Hopper's machine; ../watch.h has those of the rest of the simulator. */
 #pragma once
 #include "../watch.h"
 #include "async.h"
 
 void watch_hopper_begins(struct sim_worker *worker); /* in its block, or with it */
 void watch_mbarrier_begins(struct sim_worker *owner, const struct sim_mbarrier *barrier, const void *pc);
-/* The running thread is about to arrive or to wait: its own block's mbarrier has to be initialised before, in
- * the order of the memory model, and not only by the chance of the run. */
+/* The running thread is about to arrive or to wait: the memory model has to order the mbarrier's
+ * initialisation before this, and not only the chance of the run. */
 void watch_mbarrier_used(struct sim_worker *owner, const struct sim_mbarrier *barrier, const void *pc,
                          bool waits);
 /* The running thread arrives; the phase ends; a thread that waited for its end, or found it ended, goes on.
@@ -21,21 +21,21 @@ void watch_threads_met(const struct sim_queue *threads); /* at a barrier of a pa
 void watch_block_met(void);                              /* at __syncthreads() */
 void watch_cluster_met(const struct sim_cluster *cluster);
 void watch_cluster_knows_mbarriers(const struct sim_cluster *cluster); /* at a relaxed barrier, too */
-/* All threads of a block have returned: another block that may have reached into its shared memory
- * afterwards, or NULL. The next one reports that, when that other block is the one that runs. */
+/* All threads of a block have returned. Returns another block that may have accessed its shared memory
+ * afterwards, or NULL. The next function reports that, when the other block runs. */
 const struct sim_worker *watch_block_exits(struct sim_worker *worker);
 void watch_reached_after_exit(const struct sim_worker *exited);
 void watch_deadlock(void); /* is about to be reported, of the running block */
 void watch_proxy_fence(void);
-/* A copy that will write to a block is asked for, which an mbarrier counts. And once for all blocks. */
+/* A copy to a block, which an mbarrier counts, is asked for. The second is called once for all blocks. */
 void watch_copy_begins(const struct sim_site *site, const struct sim_tensor_copy *copy, struct sim_place to,
                        const struct sim_mbarrier *barrier);
 void watch_copy_is_counted(const void *pc, const struct sim_tensor_copy *copy);
 /* The same for a copy that will read the running block's shared memory, until that mbarrier's phase ends. */
 void watch_copy_reads(const struct sim_tensor_copy *copy, struct sim_worker *owner,
                       const struct sim_mbarrier *barrier);
-/* A box is asked to be stored; it has read shared memory, as the running thread knows now; the running thread
- * has waited for all of the first `count` stores; or it has returned and has not waited. */
+/* The running thread asks for a box to be stored; it knows that the box has been read; it has waited for the
+ * first `count` stores; or it has returned without waiting. */
 void watch_store_begins(const struct sim_store *store);
 void watch_store_has_read(const struct sim_store *store);
 void watch_stores_end(const struct sim_store *stores, unsigned count);

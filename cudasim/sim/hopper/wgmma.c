@@ -2,7 +2,7 @@
  * "Asynchronous Warpgroup Level Matrix Instructions".
  *
  * Each thread keeps a list of the products that it has asked for. When all threads of the warpgroup wait for
- * a group of them, the last to come reads shared memory and adds to everybody's sums. */
+ * a group of them, the last thread reads shared memory and adds to the sums of all. */
 #include "async.h"
 #include "watch_hopper.h"
 #include <stdlib.h>
@@ -28,7 +28,7 @@ struct sim_matrix_descriptor sim_read_descriptor(uint64_t descriptor, bool is_tr
                                           .is_transposed = is_transposed};
 }
 
-/* Rows are along k. Without a swizzle each 16 bytes of k are a matrix of their own, `leading` apart. */
+/* Rows are along k. Without a swizzle each 16 bytes of k are a separate matrix, `leading` apart. */
 static uint32_t chunk_along_k(const struct sim_matrix_descriptor *tile, unsigned row, unsigned chunk) {
     uint32_t address = tile->address + row / 8 * tile->stride + row % 8 * tile->row_bytes;
     if (tile->row_bytes == 16)
@@ -124,7 +124,7 @@ void sim_wgmma_commit(void) {
     sim_current(sim_worker)->products.groups++;
 }
 
-/* How many of a thread's products are in groups that are older than its latest `groups_in_flight`. */
+/* The number of a thread's products in groups older than its latest `groups_in_flight`. */
 static unsigned due(const struct sim_products *products, unsigned groups_in_flight) {
     unsigned count = 0;
     while (count < products->count && products->pending[count].group + groups_in_flight < products->groups)

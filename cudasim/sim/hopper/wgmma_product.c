@@ -1,7 +1,7 @@
 /* The arithmetic of a wgmma: 64 rows of x by up to 256 rows of w, 32 bytes of each along k.
  *
- * As for mma.sync (../matrix.c) products and their sum with what was there are exact and are then cut off to
- * float32, towards zero; a GPU cuts off a little more, where a product is small beside the others. */
+ * As for mma.sync (../matrix.c), products and their sum with the old value are exact and are then truncated
+ * to float32. A GPU truncates a little more if a product is small beside the others. */
 #include "async.h"
 
 enum { ROWS = 64, MOST_COLUMNS = 256, STEP_BYTES = 32, MOST_K = 32, CHUNK_BYTES = 16, SLAB = 8 };
@@ -61,7 +61,7 @@ static void to_values(const struct factor *factor, const unsigned char *bytes, u
     }
 }
 
-/* Rows of a factor, with their values along k. */
+/* Loads rows of a factor, with their values along k. */
 static void read_tile(const struct factor *factor, unsigned rows, float (*value)[MOST_K]) {
     unsigned in_chunk = CHUNK_BYTES / bytes_of(factor->type), depth = STEP_BYTES / bytes_of(factor->type);
     if (!factor->tile.is_transposed) {
@@ -79,7 +79,7 @@ static void read_tile(const struct factor *factor, unsigned rows, float (*value)
         }
 }
 
-/* A quad of threads has two rows, 8 apart: of each 16 bytes, a word in each thread. */
+/* A quad of threads has two rows, 8 apart: each thread has a word of each 16 bytes. */
 static void read_registers(const struct factor *factor, const struct sim_thread *warpgroup, unsigned number,
                            float (*value)[MOST_K]) {
     unsigned in_word = sizeof(uint32_t) / bytes_of(factor->type);
@@ -93,14 +93,14 @@ static void read_registers(const struct factor *factor, const struct sim_thread 
         }
 }
 
-/* Eight columns at a time, which the compiler makes of whatever vectors the processor has. */
+/* Eight columns at a time; the compiler uses whatever vectors the processor has. */
 typedef double eight_doubles __attribute__((vector_size(64)));
 typedef int64_t eight_longs __attribute__((vector_size(64)));
 typedef float eight_floats __attribute__((vector_size(32)));
 typedef int32_t eight_ints __attribute__((vector_size(32)));
 
-/* The floats next to *v towards zero: *v, where they are floats. (By pointers: how vectors are passed and
- * returned depends on the processor.) */
+/* Rounds *v towards zero to floats. (It takes pointers, because passing and returning vectors depends on the
+ * processor.) */
 static inline void cut_off(const eight_doubles *v, eight_floats *result) {
     eight_floats nearest = __builtin_convertvector(*v, eight_floats);
     eight_longs size = (eight_longs) __builtin_convertvector(nearest, eight_doubles) & INT64_MAX;
@@ -130,7 +130,7 @@ void sim_multiply_tiles(const struct sim_product *product, const struct sim_thre
         read_tile(&x, ROWS, tile);
     for (unsigned row = 0; row < ROWS; row++) {
         const float *a = tile[row];
-        /* the four threads of the row, and where its values are in their sums */
+        /* the four threads of the row, and the places of its values in their sums */
         const struct sim_thread *quad = &warpgroup[row / 16 * SIM_WARP_THREADS + row % 8 * 4];
         float *own[4];
         for (unsigned t = 0; t < 4; t++)

@@ -1,9 +1,9 @@
 /* The windows through which PTX names shared memory: an address is a place in the block's own window, and
  * with rank + 1 in its upper eight bits the same place in the window of another block of the cluster.
  *
- * As on a GPU the first KiB of a window belongs to the system. Then come dynamic and static shared memory;
- * nobody knows how much static memory a kernel has, so its part begins a little before the first place of it
- * that is asked for. All is below 256 KiB, which is what a descriptor of wgmma can address. */
+ * As on a GPU the first KiB of a window belongs to the system. Then come dynamic and static shared memory.
+ * The size of a kernel's static memory is unknown, so its part begins a little before the first place that is
+ * asked for. All is below 256 KiB, which a descriptor of wgmma can address. */
 #include "async.h"
 
 enum {
@@ -16,8 +16,8 @@ enum {
     LARGE_ALIGNMENT = 16 << 10,
 };
 
-/* A static place has the alignment of its pointer, up to this. Kernels that switch between stages by an
- * exclusive or of an address need large ones. */
+/* A static place has the alignment of its pointer, up to this. Kernels that switch between stages by XOR of
+ * an address need a large one. */
 static uint32_t alignment(const struct sim_worker *owner) {
     enum { MOST = WINDOW_BYTES - STATIC_BYTES - STATIC_BEFORE - 2 * LARGE_ALIGNMENT };
     return SYSTEM_BYTES + owner->shared_memory_bytes <= MOST ? LARGE_ALIGNMENT : ALIGNMENT;
@@ -28,7 +28,7 @@ static uint32_t static_begin(const struct sim_worker *owner) {
     return (end + multiple - 1) / multiple * multiple;
 }
 
-/* Where the window of a block's static shared memory begins: in a cluster, the same for all blocks. */
+/* The beginning of the window of a block's static shared memory: the same for all blocks of a cluster. */
 static uintptr_t static_anchor(struct sim_worker *owner, const void *pointer) {
     if (sim_cluster_here()->size > 1)
         return (uintptr_t)sim_statics_begin() / alignment(owner) * alignment(owner);

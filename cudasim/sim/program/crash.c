@@ -1,5 +1,5 @@
-/* A crash of host code: mostly it touches memory of the GPU, or what a kernel may still be using (pending.c).
- * The message says which, and the process ends by the signal, as it would have. */
+/* A crash of host code: usually it touches memory of the GPU, or memory that a kernel may still be using
+ * (pending.c). The message tells which, and the signal ends the process, as it would have. */
 #define _GNU_SOURCE
 #include "program.h"
 #include "../heap.h"
@@ -33,7 +33,8 @@ static void describe(char *text, size_t room, const void *address) {
                  of->by ? of->by : "a kernel", of->is_written_meanwhile ? "be writing to" : "be reading");
 }
 
-/* Whether the instruction is an atomic one, which those of a kernel may meet (cuda::thread_scope_system). */
+/* Whether the instruction is atomic: a kernel's atomics may access the same place
+   (cuda::thread_scope_system). */
 static bool is_atomic(const void *context) {
 #if defined(__x86_64__)
     enum { LOCK = 0xf0, OPERANDS_OF_16_BITS = 0x66, REX = 0x40, XCHG = 0x86 };

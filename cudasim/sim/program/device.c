@@ -1,5 +1,5 @@
-/* The GPU that a program is told of. Numbers of the chips: NVIDIA's data sheets and architecture whitepapers
- * of the named cards; limits of a multiprocessor: CUDA C++ Programming Guide, "Compute Capabilities". */
+/* The GPU that a program sees. Numbers of the chips: NVIDIA's data sheets and architecture whitepapers of the
+ * named cards; limits of a multiprocessor: CUDA C++ Programming Guide, "Compute Capabilities". */
 #include "program.h"
 #include "../machine.h"
 #include <stdlib.h>

@@ -1,6 +1,6 @@
-/* Errors as the CUDA runtime has them: each call returns its own, cudaGetLastError() the last one and forgets
- * it. A kernel's error comes with the first call that waits for the kernel, and from then on every call
- * returns it: the context is lost. CUDA Runtime API, "Error Handling". */
+/* Errors as in the CUDA runtime: each call returns its own, and cudaGetLastError() returns the last one and
+ * forgets it. The first call that waits for a kernel returns the kernel's error, and so does every call from
+ * then on: the context is lost. CUDA Runtime API, "Error Handling". */
 #define _GNU_SOURCE
 #include "program.h"
 #include "../heap.h"
@@ -16,7 +16,7 @@ static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
 void (*sim_program_tell)(const char *sentence, bool launched);
 
-/* A kernel that calls the runtime, but for launches and what goes with them, would wait for itself. */
+/* A kernel that calls the runtime, except for launches and related calls, would wait for itself. */
 void sim_program_begins(void) {
     if (sim_is_in_kernel())
         sim_device_refuses("calls the CUDA runtime for more than launches",

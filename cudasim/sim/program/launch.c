@@ -64,7 +64,7 @@ static void allow_all(void) {
 #endif
 }
 
-/* ---- Launches by kernels: those that have not run yet, in the order in which they were asked for ---- */
+/* ---- Launches by kernels: those that have not run yet, in the order of the requests ---- */
 
 struct child {
     struct child *next;
@@ -110,7 +110,7 @@ int sim_program_launches_later(const struct sim_program_launch *launch, void *co
     return 0;
 }
 
-/* NULL: there is none. */
+/* NULL if there is none. */
 static struct child *next_child(void) {
     struct child *child = first_child;
     if (child && !(first_child = child->next))
@@ -131,7 +131,7 @@ uint64_t sim_program_runs(const char **kernel, const char **launched_in, int *la
     return number;
 }
 
-/* Of one grid; its error comes later. */
+/* Runs one grid; its error comes later. */
 static int launch_grid(const struct sim_program_launch *launch) {
     static uint64_t count;
     if (sim_program_error(0))

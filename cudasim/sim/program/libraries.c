@@ -1,6 +1,6 @@
-/* What a library does for a program on the host that it would do on the GPU: Thrust's algorithms, CUB's
- * device-wide functions. While one of them runs, and the functions of the program that it calls, it may touch
- * the memory of the GPU. It begins after all that the program has asked for. */
+/* Work that a library does on the host here and on the GPU elsewhere: Thrust's algorithms, CUB's device-wide
+ * functions. While one of them runs, it and the program's functions that it calls may touch the memory of the
+ * GPU. It begins after all work that the program has asked for. */
 #include "program.h"
 #include "../machine.h"
 #include "../watch.h"
@@ -32,8 +32,8 @@ static void tell_unwritten(const struct sim_allocation *of, size_t byte) {
         fprintf(stderr, "cudasim: %s\n", sentence);
 }
 
-/* What a library writes is written. Of what it reads some may be padding, so that is told where all is
- * unwritten, and once for each allocation. */
+/* A library's writes count as written. Some of what it reads may be padding, so a read is reported only if
+ * all of it is unwritten, and once for each allocation. */
 static void watch(uintptr_t address, size_t bytes, bool writes, bool is_copy) {
     struct sim_allocation *of = sim_allocation_at((const void *)address);
     size_t byte = of ? address - (uintptr_t)of->begin : 0;
@@ -76,7 +76,7 @@ void sim_library_ends(bool waits) {
     sim_program_ends(0);
 }
 
-/* No line of the program is known, and such memory is freed by the library. */
+/* The program's line is unknown, and the library frees such memory. */
 static const struct sim_called a_library = {.function = "Thrust", .file = "?", .name = "memory of Thrust"};
 
 void *sim_library_memory(size_t bytes, enum sim_memory_kind kind) {

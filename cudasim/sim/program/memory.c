@@ -1,7 +1,7 @@
-/* The memory of a program: where each allocation is, whose it is, and what may be done with it.
+/* The memory of a program: each allocation's place, its owner, and its permitted uses.
  *
- * Device memory is the program's own, as kernels need it. While host code runs it may not be touched, as on a
- * machine with a GPU: the processor refuses it (mprotect), and the message says what is there. */
+ * Device memory is in the program's process, where kernels need it. Host code may not touch it, as on a
+ * machine with a GPU: the processor refuses the access (mprotect), and the message names the memory. */
 #define _GNU_SOURCE
 #include "program.h"
 #include "../machine.h"
@@ -97,7 +97,7 @@ static int protection_of(const struct sim_allocation *of) {
     return !of->by ? PROT_READ | PROT_WRITE : of->is_written_meanwhile ? PROT_NONE : PROT_READ;
 }
 
-/* The two of a copy alone: a program may have thousands of others. */
+/* Only the two allocations of a copy: a program may have thousands of others. */
 static void open_at(const void *address) {
     struct sim_allocation *of = sim_allocation_at(address);
     if (of && protection_of(of) != (PROT_READ | PROT_WRITE))
@@ -185,7 +185,7 @@ void sim_memory_is_free(struct sim_allocation *memory) {
 
 /* ---- Taking and giving back ---- */
 
-/* New memory there, or anywhere; NULL: there is none. */
+/* Returns new memory there, or anywhere; NULL if there is none. */
 static void *mapped(void *place, size_t bytes, int protection) {
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (place ? MAP_FIXED : 0);
     void *found = mmap(place, whole_pages(bytes), protection, flags, -1, 0);
@@ -199,7 +199,7 @@ static void *mapped(void *place, size_t bytes, int protection) {
     return found;
 }
 
-/* wanted.begin: NULL, or the place of a graph's memory. */
+/* wanted.begin: NULL, or the address of a graph's memory. */
 static int take(void **memory, struct sim_allocation wanted) {
     if (!memory)
         return sim_program_error(INVALID_VALUE);
@@ -215,7 +215,7 @@ static int take(void **memory, struct sim_allocation wanted) {
     if (!wanted.begin)
         return sim_program_error(OUT_OF_MEMORY);
 #ifdef SIM_COUNTED
-    /* Managed memory is the host's as well, which writes it unseen. */
+    /* Managed memory belongs to the host too, whose writes are not seen. */
     wanted.written = wanted.kind == SIM_DEVICE_MEMORY ? calloc(wanted.bytes, 1) : NULL;
 #endif
     if (!add(wanted)) {
@@ -293,7 +293,7 @@ int sim_memory_give_back(void *memory, enum sim_memory_kind kind, struct sim_cal
     return sim_program_error(0);
 }
 
-/* One sentence for all that were allocated at one place. */
+/* One sentence for all allocations of one line. */
 void sim_program_tell_leaks(void) {
     for (unsigned i = 0; i < count; i++) {
         size_t bytes = 0;
@@ -325,7 +325,8 @@ static bool is_on_device(const void *address) {
     return found && found->kind != SIM_PINNED_MEMORY;
 }
 
-/* Whether so many bytes are there, where it is an allocation at all; `does`: what happens to them. */
+/* Whether there are this many bytes, if the address is in an allocation at all; `does`: what happens to
+   them. */
 static bool has_bytes(const void *begin, size_t bytes, const char *does, const struct sim_called *called) {
     const struct sim_allocation *found = sim_allocation_at(begin);
     size_t from = found ? (size_t)((const unsigned char *)begin - found->begin) : 0;
@@ -356,7 +357,7 @@ static bool is_direction_right(const void *to, const void *from, int kind, const
     return is_right;
 }
 
-/* Of memory that no allocation is: a null pointer at least is told, and the call fails, as with CUDA. */
+/* For memory that is no allocation: at least a null pointer is reported, and the call fails, as in CUDA. */
 static bool is_there(const void *address, const char *does, const struct sim_called *called) {
     enum { FIRST_PAGE = 4096 };
     if ((uintptr_t)address >= FIRST_PAGE)

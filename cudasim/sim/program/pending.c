@@ -1,10 +1,9 @@
-/* Streams and events, and what may still be going on when a call returns.
+/* Streams and events, and the work that may still run when a call returns.
  *
- * A kernel, or a copy of pinned memory, goes on after the call that asked for it, and host code may touch the
- * memory of it only after it has waited: for the stream, for an event that was recorded after it, for the
- * device, or by a call that waits for all of that. Until then memory that host code could reach is refused to
- * it (memory.c), so that such a race is found where it happens. CUDA C++ Programming Guide, "Asynchronous
- * Concurrent Execution". */
+ * A kernel, or a copy of pinned memory, goes on after the call that started it. Host code may touch its
+ * memory only after it has waited for the stream, for a later event, for the device, or by a call that waits
+ * for everything. Until then host code is refused access (memory.c), so that such a race is found where it
+ * happens. CUDA C++ Programming Guide, "Asynchronous Concurrent Execution". */
 #define _GNU_SOURCE
 #include "program.h"
 #include "../machine.h"
@@ -54,7 +53,7 @@ int sim_stream_device(const struct sim_stream *stream) {
     return is_default(stream) ? sim_device_now() : stream->device; /* each device has a default stream */
 }
 
-/* What host code may use again: all that the stream, on that device, did until then. */
+/* Host code may again use everything that the stream, on that device, used until then. */
 static void ends(struct sim_stream *stream, int on, uint64_t until, unsigned depth) {
     for (unsigned i = 0; i < sim_allocation_count(); i++) {
         struct sim_allocation *memory = sim_allocation_number(i);
@@ -110,7 +109,7 @@ int sim_stream_wait(struct sim_stream *stream) {
     return sim_program_waits();
 }
 
-/* What it still does goes on, and whoever waits for the device waits for it. */
+/* Its remaining work goes on, and a wait for the device waits for it. */
 int sim_stream_destroy(struct sim_stream *stream) {
     if (is_default(stream) || !sim_stream_exists(stream))
         return sim_program_error(INVALID_HANDLE);

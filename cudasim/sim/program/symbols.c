@@ -1,5 +1,5 @@
-/* The program's variables in device memory. Each device has its own: in the process there is one set, which
- * has the values of the device that used it last, and those of the others are kept here. */
+/* The program's variables in device memory. Each device has its own values. The process has one set of
+ * variables, with the values of the device that used it last; the other devices' values are kept here. */
 #include "program.h"
 #include <stdio.h>
 #include <stdlib.h>

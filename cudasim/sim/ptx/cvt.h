@@ -17,7 +17,7 @@ static inline float float_of_float16(uint16_t bits) {
     return (float)half;
 }
 
-/* To the nearest, ties to even; NaN stays NaN. */
+/* Rounds to nearest even; NaN stays NaN. */
 static inline uint16_t bfloat16_bits(float v) {
     uint32_t bits;
     memcpy(&bits, &v, sizeof bits);

@@ -1,4 +1,4 @@
-/* griddepcontrol on the simulator, where one launch follows the other: nothing to do. */
+/* griddepcontrol on the simulator, where launches run one after the other: it does nothing. */
 #pragma once
 
 #include "sim/portable.h"

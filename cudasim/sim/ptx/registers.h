@@ -1,4 +1,4 @@
-/* How a kernel controls its registers: on the simulator every value has a register of its own. */
+/* How a kernel controls its registers: on the simulator every value has its own register. */
 #pragma once
 
 #include "sim/hopper/hopper.h"

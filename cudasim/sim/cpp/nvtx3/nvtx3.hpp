@@ -1,4 +1,4 @@
-/* NVTX's interface for C++, of which programs use ranges. */
+/* The ranges of NVTX's interface for C++. */
 #pragma once
 #include "sim/cpp/nvtx.hpp"
 

@@ -1,4 +1,4 @@
-/* Complex numbers of Thrust, which are C++'s here, for kernels of a cell; programs have the wheel's. */
+/* Thrust's complex numbers for kernels of a cell: C++'s. Programs have the wheel's. */
 #pragma once
 #include <complex>
 

@@ -1,4 +1,4 @@
-/* Thrust's function objects, which device code hands to CUB's collectives. */
+/* Thrust's function objects, which device code passes to CUB's collectives. */
 #pragma once
 #ifdef SIM_HAS_CCCL
 #define SIM_HEADER <thrust/functional.h>

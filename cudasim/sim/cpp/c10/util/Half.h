@@ -1,5 +1,5 @@
-/* PyTorch's names in device code. Where torch is installed (cudasim/live/torch_headers.py) they are its own
- * headers'; else its numbers of 16 bits are CUDA's. */
+/* PyTorch's names in device code. If torch is installed (cudasim/live/torch_headers.py), its own headers
+ * define them; otherwise its 16-bit floats are CUDA's. */
 #pragma once
 #include "../../cuda_bf16.h"
 #include "../../cuda_fp16.h"

@@ -1,5 +1,6 @@
-/* In place of libcu++'s header: with this macro every algorithm of Thrust's begins. Profilers see ranges by
- * it; here the algorithm may touch the memory of the GPU until it ends, and has waited for it then. */
+/* Replaces libcu++'s header: every algorithm of Thrust begins with this macro. For profilers it marks a
+ * range; here it lets the algorithm touch the memory of the GPU until its end, and waits for the GPU
+ * first. */
 #pragma once
 #include "sim/cpp/library_range.hpp"
 

@@ -1,5 +1,5 @@
-/* In place of Thrust's header: vectors for the device are in memory of the GPU, and universal ones in managed
- * memory, where kernels may access them. */
+/* Replaces Thrust's header: device vectors are in memory of the GPU, and universal ones in managed memory,
+ * where kernels may access them. */
 #pragma once
 #include <thrust/detail/config.h>
 #include <thrust/mr/fancy_pointer_resource.h>

@@ -1,4 +1,4 @@
-/* In place of Thrust's header: the runtime's errors as C++ has errors. */
+/* Replaces Thrust's header: the runtime's errors as C++ error codes. */
 #pragma once
 #include <thrust/detail/config.h>
 #include <thrust/system/error_code.h>

@@ -1,9 +1,9 @@
-/* In place of Thrust's header: its policies for a GPU. A stream is taken and not asked for, because all that
- * a program asks for is done in the order of its calls. */
+/* Replaces Thrust's header: its policies for a GPU. They ignore their stream, because a program's operations
+ * run in the order of its calls. */
 #pragma once
 #include <thrust/detail/config.h>
 #include <thrust/system/cpp/execution_policy.h>
-/* Programs use what these have without including them, because Thrust's header does. */
+/* Thrust's header includes these, and programs rely on that. */
 #include <thrust/adjacent_difference.h>
 #include <thrust/advance.h>
 #include <thrust/binary_search.h>

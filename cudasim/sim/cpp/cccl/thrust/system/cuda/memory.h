@@ -1,4 +1,4 @@
-/* In place of Thrust's header: what it has for a GPU is what cpp/memory.h has. */
+/* Replaces Thrust's header: for a GPU it is the same as cpp/memory.h. */
 #pragma once
 #include <thrust/system/cpp/memory.h>
 #include <thrust/system/cuda/execution_policy.h>

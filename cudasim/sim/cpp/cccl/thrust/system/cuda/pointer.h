@@ -1,4 +1,4 @@
-/* In place of Thrust's header: what it has for a GPU is what cpp/pointer.h has. */
+/* Replaces Thrust's header: for a GPU it is the same as cpp/pointer.h. */
 #pragma once
 #include <thrust/system/cpp/pointer.h>
 #include <thrust/system/cuda/execution_policy.h>

@@ -1,4 +1,4 @@
-/* In place of Thrust's header: what it has for a GPU is what cpp/vector.h has. */
+/* Replaces Thrust's header: for a GPU it is the same as cpp/vector.h. */
 #pragma once
 #include <thrust/system/cpp/vector.h>
 #include <thrust/system/cuda/execution_policy.h>

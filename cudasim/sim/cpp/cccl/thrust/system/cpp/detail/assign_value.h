@@ -1,4 +1,4 @@
-/* In place of Thrust's header: `v[i] = x` of a vector for the device, which is a copy to the GPU. */
+/* Replaces Thrust's header: `v[i] = x` for a device vector is a copy to the GPU. */
 #pragma once
 #include <cuda/__nvtx/nvtx.h>
 #include <thrust/detail/raw_pointer_cast.h>

@@ -1,4 +1,4 @@
-/* In place of Thrust's header: `x = v[i]` of a vector for the device, which is a copy from the GPU. */
+/* Replaces Thrust's header: `x = v[i]` for a device vector is a copy from the GPU. */
 #pragma once
 #include <cuda/__nvtx/nvtx.h>
 #include <thrust/detail/raw_pointer_cast.h>

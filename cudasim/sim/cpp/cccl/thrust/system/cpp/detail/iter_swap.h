@@ -1,4 +1,4 @@
-/* In place of Thrust's header: swap(v[i], v[j]) of vectors for the device. */
+/* Replaces Thrust's header: swap(v[i], v[j]) for device vectors. */
 #pragma once
 #include <cuda/__nvtx/nvtx.h>
 #include <thrust/detail/raw_pointer_cast.h>

@@ -1,5 +1,5 @@
-/* In place of Thrust's header: a reduction of many elements combines them as the leaves of a tree, so that a
- * sum of floats is as near to the right one as on a GPU. One after the other they would soon be lost. */
+/* Replaces Thrust's header: a reduction combines elements as leaves of a tree, so that a sum of many floats
+ * is as accurate as on a GPU. A sequential sum would soon lose small elements. */
 #pragma once
 #include <cuda/__nvtx/nvtx.h>
 #include <deque>

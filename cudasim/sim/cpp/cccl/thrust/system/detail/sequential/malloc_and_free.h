@@ -1,4 +1,5 @@
-/* In place of Thrust's header: thrust::malloc() is of the GPU, and what a kernel allocates its own. */
+/* Replaces Thrust's header: thrust::malloc() allocates memory of the GPU, and a kernel's from the device's
+   heap. */
 #pragma once
 #include <thrust/detail/config.h>
 #include <thrust/detail/raw_pointer_cast.h>
