@@ -84,6 +84,9 @@ template <class Body, class... P> struct sim_inlined {
         body(values...);
     }
 };
+#ifndef SIM_IS_WATCHED
+template <class Body, class... P> struct sim_is_named<sim_inlined<Body, P...>> : std::is_empty<Body> {};
+#endif
 template <class... P> SIM_HOST const void *sim_address_of(void (*kernel)(P...)) {
     return (const void *)kernel;
 }
