@@ -32,7 +32,7 @@ def flags_of_loops(text: str) -> tuple[str, ...]:
     return (*_INLINES, *_VECTORS, *(() if "errno" in text else ("-fno-math-errno",)))
 
 
-_MAY_CHANGE = re.compile(r"\bvolatile\b|\b_*asm\b|\b__atomic_|\batomic(?:_ref)?\s*<|\b__nv_atomic")
+_MAY_CHANGE = re.compile(r"\bvolatile\b|\b_*asm\b|\b__(?:atomic|sync)_|\batomic(?:_ref)?\s*<|\b__nv_atomic")
 _LOOP = re.compile(
     r"^(?P<name>[\w.$]*sim_run_blind[\w.$]*):(?P<body>.*?)^\s*\.size\s+(?P=name),", re.M | re.S
 )
