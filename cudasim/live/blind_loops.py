@@ -41,12 +41,11 @@ _MATHEMATICS = (
     r"(?:a?(?:sin|cos|tan)h?|atan2|sincos|exp(?:2|10|m1)?|log(?:2|10|1p|b)?|pow|sqrt|cbrt|hypot|erfc?|[lt]gamma|"
     r"fmod|remainder|fmin|fmax|fma|floor|ceil|trunc|rint|nearbyint|round|ldexp|j[01]|y[01])f?"
 )
-# A call, or a jump that is one: out of the function, or by an address that the loader knows.
-_CALL = re.compile(r"^\s*(?:call|jmp)q?\s+(?P<to>[^.\s]\S*)", re.M)
+# Each call, and each jump that may be one: to a name that is no label of the function.
+_CALL = re.compile(r"^\s*(?:callq?\s+(\S+)|jmpq?\s+(\*?[A-Za-z_]\S*))", re.M)
 _ALLOWED = re.compile(
-    rf"\*?(?:_ZL17sim_own_registersv|__tls_get_addr|{_MATHEMATICS})(?:@PLT|@GOTPCREL\(%rip\))?|\*%r\w+|\*\.L\S*"
+    rf"\*?(?:_ZL17sim_own_registersv|__tls_get_addr|{_MATHEMATICS})(?:@PLT|@GOTPCREL\(%rip\))?"
 )
-_JUMP_BY_REGISTER = re.compile(r"^\s*(?:notrack )?jmp\s+\*%r", re.M)
 _SECTION = '\t.section\tsim_blind_loops,"aw",@progbits\n\t.balign\t8\n'
 
 # Of this text the name of a compiled library in the cache is made too.
@@ -54,21 +53,22 @@ BLIND_LOOPS = tuple(of.pattern for of in (_MAY_CHANGE, _LOOP, _ZERO, _CALL, _ALL
 
 
 def _may_run(body: str) -> bool:
-    calls = [found["to"] for found in _CALL.finditer(body) if found[0].split()[0].startswith("call")]
-    jumps = [found["to"] for found in _CALL.finditer(body) if found[0].split()[0].startswith("jmp")]
-    return (
-        all(_ALLOWED.fullmatch(to) and not to.startswith("*%") for to in calls)
-        and all(to.startswith(("*.L", "*%")) for to in jumps)
-        and "sim_blind" not in _ZERO.sub("", body)
-    )
+    called = [found[1] or found[2] for found in _CALL.finditer(body)]
+    return all(map(_ALLOWED.fullmatch, called)) and "sim_blind" not in _ZERO.sub("", body)
+
+
+def _is_whole(loop: re.Match, text: str) -> bool:
+    """Whether the part that the compiler has put elsewhere, if there is one, was looked at."""
+    part = f"\n{loop['name']}.cold"
+    return text.count(f"{part}:") == loop["body"].count(f"{part}:") and f"{part}." not in text
 
 
 def list_blind_loops(assembly: Path, texts: Iterable[str]) -> None:
-    """Adds the list of the loops that may run to the compiler's output."""
-    if any(_MAY_CHANGE.search(text) for text in texts):
+    """Adds the list of the loops that may run to the compiler's output, whose assembly is that of x86-64."""
+    if platform.machine() != "x86_64" or any(_MAY_CHANGE.search(text) for text in texts):
         return
     text = assembly.read_text(ASSEMBLY)
-    loops = [found for found in _LOOP.finditer(text) if _may_run(found["body"])]
+    loops = [found for found in _LOOP.finditer(text) if _may_run(found["body"]) and _is_whole(found, text)]
     for found in loops:
         text = text.replace(found["body"], _ZERO.sub("", found["body"]))
     if loops:
