@@ -132,11 +132,18 @@ SIM_INLINE bool sim_have_run_blind(struct sim_registers *registers, const Kernel
         if (!is_listed || registers->is_alone || registers->is_to_see ||
             (uint64_t)registers->block_index.x * size.x > sim_most_in_blind)
             return false;
+        /* From here on the turns' signal does nothing; it may have taken the first thread out of the loop. */
         registers->is_blind = true;
-        sim_run_blind<Kernel, P...>(kernel, values);
+        SIM_ONE_AFTER_ANOTHER;
+        const bool is_first = !registers->is_alone;
+        if (is_first) {
+            sim_run_blind<Kernel, P...>(kernel, values);
+            registers->is_between = true;
+            registers->thread_index = {size.x - 1, size.y - 1, size.z - 1};
+            SIM_ONE_AFTER_ANOTHER;
+        }
         registers->is_blind = false;
-        registers->thread_index = {size.x - 1, size.y - 1, size.z - 1};
-        return true;
+        return is_first;
     }
     return false;
 }
