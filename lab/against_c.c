@@ -20,6 +20,16 @@ static void stencil(const float *restrict x, float *restrict y, int n) {
         }
 }
 
+static void saxpy(const float *restrict x, float *restrict y, int n) {
+    for (int i = 0; i < n; i++)
+        y[i] = 2 * x[i] + y[i];
+}
+
+static void three(const float *restrict x, float *restrict y, int n) {
+    for (int i = 1; i < n - 1; i++)
+        y[i] = 0.25f * x[i - 1] + 0.5f * x[i] + 0.25f * x[i + 1];
+}
+
 static void product(const float *restrict a, const float *restrict b, float *restrict c, int n) {
     for (int row = 0; row < n; row++)
         for (int column = 0; column < n; column++) {
@@ -51,6 +61,10 @@ int main(int count, char **arguments) {
             y[0] = reduction(x, (int)elements);
         else if (strcmp(arguments[1], "stencil") == 0)
             stencil(x, y, n);
+        else if (strcmp(arguments[1], "saxpy") == 0)
+            saxpy(x, y, (int)elements);
+        else if (strcmp(arguments[1], "three") == 0)
+            three(x, y, (int)elements);
         else
             product(x, x, y, n);
         __asm__ volatile("" : : "g"(y) : "memory"); /* the result is used */

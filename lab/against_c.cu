@@ -31,6 +31,18 @@ __global__ void stencil(const float *x, float *y, int n) {
     }
 }
 
+__global__ void saxpy(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n)
+        y[i] = 2 * x[i] + y[i];
+}
+
+__global__ void three(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i > 0 && i < n - 1)
+        y[i] = 0.25f * x[i - 1] + 0.5f * x[i] + 0.25f * x[i + 1];
+}
+
 __global__ void product(const float *a, const float *b, float *c, int n) {
     int column = blockIdx.x * blockDim.x + threadIdx.x, row = blockIdx.y * blockDim.y + threadIdx.y;
     float sum = 0;
@@ -57,6 +69,10 @@ static void launch(const char *name, float *x, float *y, int n) {
             reduction<<<(left + THREADS - 1) / THREADS, THREADS>>>(left == n * n ? x : y, y, left);
     else if (strcmp(name, "stencil") == 0)
         stencil<<<strips, strip>>>(x, y, n);
+    else if (strcmp(name, "saxpy") == 0)
+        saxpy<<<n * n / THREADS, THREADS>>>(x, y, n * n);
+    else if (strcmp(name, "three") == 0)
+        three<<<n * n / THREADS, THREADS>>>(x, y, n * n);
     else if (strcmp(name, "product") == 0)
         product<<<tiles, tile>>>(x, x, y, n);
     else

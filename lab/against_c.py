@@ -1,4 +1,4 @@
-"""How long three kernels take on the simulator, plain and checked, beside the same loops in C at -O3, and
+"""How long five kernels take on the simulator, plain and checked, beside the same loops in C at -O3, and
 what a barrier costs.
 
     python lab/against_c.py                                     prints a table
@@ -25,6 +25,8 @@ _HERE = Path(__file__).parent
 # it, in what a time is divided by.
 _MEASURES = {
     "reduction": (2048, 256, lambda n: n**2),
+    "saxpy": (2048, 512, lambda n: n**2),
+    "three": (2048, 512, lambda n: n**2),
     "stencil": (2048, 512, lambda n: n**2),
     "product": (256, 64, lambda n: n**3),
     "barriers": (16384, 2048, lambda n: 100 * n),  # threads

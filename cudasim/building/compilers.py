@@ -36,6 +36,9 @@ _FLAGS_OF_CLANG = {
     ),
     "-fsanitize-coverage=trace-pc": ("-fsanitize-coverage=trace-pc,no-prune",),
     "--param=max-inline-insns-auto=200": (),  # which inlines as much without
+    "-fno-partial-inlining": (),
+    "-fvect-cost-model=dynamic": (),
+    "-funswitch-loops": (),
     "-fno-tree-sra": ("-fno-vectorize", "-fno-slp-vectorize"),
     "-fno-reorder-blocks": ("-mllvm", "-disable-block-placement"),
     "-fno-reorder-blocks-and-partition": (),

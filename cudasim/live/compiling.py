@@ -31,6 +31,7 @@ from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder
 from cudasim.building.toolchains import ALL_FLAGS, ONLY_CHECKED_FLAGS, nvcc_toolchain
 from cudasim.counting.counted import only_checks
 from cudasim.live import torch_headers
+from cudasim.live.blind_loops import BLIND_LOOPS, flags_of_loops, list_blind_loops
 from cudasim.live.host import HOST_ASSEMBLY
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
 from cudasim.live.padding import ASSEMBLY, PADDING, pad_shared_variables
@@ -121,7 +122,7 @@ def _simulator_text(text: str, instances, variables, structs) -> str:
     for index, instance in enumerate(instances):
         lines += [
             f'SIM_EXPORT __attribute__((no_sanitize("thread"))) void enter_{index}(const void *arguments) {{',
-            f"    sim_enter({instance.expression}, arguments);",
+            f"    sim_enter<{instance.expression}>({instance.expression}, arguments);",
             "}",
             f"SIM_EXPORT unsigned cluster_{index}(int axis) {{",
             *_template_constants(instance),
@@ -228,12 +229,6 @@ def standard_of(text: str) -> str:
     return "++20" if re.search(r"\bconcept\s+\w+\s*=", text) else "++17"
 
 
-# A GPU's compiler makes one piece of a kernel and of the functions that it calls, and here the kernel is a
-# piece of the loop over its threads (sim/cpp/threads.hpp). gcc keeps a call where a function is large, or
-# where another library might have one of the same name.
-_INLINES = ("--param=max-inline-insns-auto=200", "-fno-semantic-interposition")
-
-
 def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
     """The flags of kernels that the simulator itself does not have."""
     # They find operations that C++ leaves undefined but a GPU defines (sim/undefined.c). A kernel's array in
@@ -265,14 +260,14 @@ def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str
     dropped = ("-x", "c", "-std=gnu11", "-Wextra")
     flags = [flag for flag in toolchain_of(library).flags if flag not in dropped]
     if not _is_watched(flags):
-        flags += _INLINES
+        flags += flags_of_loops(text)
     return ("-x", "c++", f"-std=gnu{standard_of(text)}", *flags, *_flags_of_kernels(text, only_checks))
 
 
 def known_of(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
     """The part of the cache key for the simulator, beside the source's text, that is known without a
     compiler. text: as `simulator_flags()` takes it."""
-    flags = (*ALL_FLAGS, *_INLINES, standard_of(text), *_flags_of_kernels(text, only_checks))
+    flags = (*ALL_FLAGS, *flags_of_loops(text), standard_of(text), *_flags_of_kernels(text, only_checks))
     return (library.soname, headers_digest(), *REWRITES, *WRAPPED, *flags)
 
 
@@ -400,6 +395,8 @@ def compile_for_simulator(
     _name_a_line_for_each(folder / "kernels.s")
     if _is_watched(flags):
         _let_empty_loops_stop(folder / "kernels.s")
+    else:
+        list_blind_loops(folder / "kernels.s", read.texts.values())
     pad_shared_variables(folder / "kernels.s")
     _run([compiler, "-c", "kernels.s", "-o", "kernels.o"], folder, read)
     return messages
@@ -464,7 +461,7 @@ _EMPTY_LOOP = re.compile(
 )
 
 # The version of the changes in a compiler's assembly: after a new one, kernels are compiled again.
-REWRITES = (*PADDING, _EMPTY_LOOP.pattern, _BLOCK_WITHOUT_LINE.pattern)
+REWRITES = (*PADDING, *BLIND_LOOPS, _EMPTY_LOOP.pattern, _BLOCK_WITHOUT_LINE.pattern)
 
 
 def _let_empty_loops_stop(assembly: Path) -> None:

@@ -118,7 +118,10 @@ class Host:
         pointers = self.templates.get(name.decode(errors="replace"))
         before, after = b"", b""
         if pointers is not None:
-            before, after = b"[](auto... sim_a) { ", b"(sim_a...); }"
+            types = b"std::remove_reference_t<decltype(sim_a)>..."
+            before = b"sim_deduced([](auto... sim_a) { "
+            after = b"(sim_a...); }, [](auto &...sim_a) -> decltype(static_cast<void (*)(" + types + b")>("
+            after += kernel + b")) { return " + kernel + b"; })"
         elif name.decode(errors="replace") in self.known:
             after = b", [&](auto &...sim_a) { " + kernel + b"(sim_a...); }"
         yield at, 0, b'(sim_launcher(SIM_HERE, "' + name + b'", ' + before

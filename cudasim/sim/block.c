@@ -261,7 +261,8 @@ void sim_block_begin(struct sim_worker *worker) {
     block->started = 0;
     block->returned = 0;
     worker->registers->is_alone = WATCHED || sim_launch_now.cluster > 1;
-    worker->registers->leaves = worker->registers->is_between = false;
+    worker->registers->leaves = worker->registers->is_between = worker->registers->is_blind = false;
+    worker->registers->is_to_see = worker->unseen != 0;
     worker->registers->came_to_end = worker->registers->row = 0;
     worker->current = NULL;
     block->abandoned = block->is_asynchronous = false;
@@ -313,10 +314,28 @@ void sim_block_clean(struct sim_worker *worker) {
     }
 }
 
-bool sim_block_run(struct sim_worker *worker) {
+static bool run_once(struct sim_worker *worker) {
     sim_block_begin(worker);
     if (sim_block_go_on(worker) == SIM_BLOCK_ENDED)
         return true;
     sim_block_clean(worker);
+    return false;
+}
+
+noreturn void sim_see_fault(uintptr_t pc) {
+    sim_worker->unseen = pc;
+    sim_block_abandon();
+}
+
+/* After a fault in a blind loop the launch has failed, and its threads run again only to tell which it was.
+ */
+bool sim_block_run(struct sim_worker *worker) {
+    if (run_once(worker))
+        return true;
+    if (worker->unseen) {
+        if (run_once(worker))
+            sim_report_unseen(worker->unseen);
+        worker->unseen = 0;
+    }
     return false;
 }

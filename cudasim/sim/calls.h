@@ -23,6 +23,8 @@ struct sim_registers {
     bool is_alone;        /* the thread that runs is no more in a loop: the simulator keeps its state */
     bool is_between;      /* one thread has ended, and the next has not begun */
     bool leaves;          /* the thread that runs executes a `return` */
+    bool is_blind;        /* the loop keeps no account of which thread runs */
+    bool is_to_see;       /* no such loop may run the block: a thread of it has made a fault in one */
 };
 extern __thread struct sim_registers sim_registers;
 

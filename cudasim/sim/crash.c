@@ -55,6 +55,8 @@ static uintptr_t caller_of(const void *context) {
 
 static void report(int number, const siginfo_t *info, const void *context) {
     uintptr_t address = (uintptr_t)info->si_addr, pc = sim_instruction_of(context);
+    if (sim_registers.is_blind)
+        sim_see_fault(pc);
     sim_report_again(); /* the thread's stack may have had no room for the report that it was writing */
     /* One byte on, as for a call: debug information is asked for the byte before. */
     struct sim_access_report access = {.kind = SIM_CRASH, .thread = sim_current(sim_worker), .pc = pc + 1};

@@ -186,6 +186,7 @@ struct sim_worker {
     unsigned char *shared_space; /* the address space that it is in (isolation.c); NULL: none of its own */
     size_t shared_space_bytes;
     struct sim_registers *registers; /* this OS thread's */
+    uintptr_t unseen; /* where a thread of the block has made a fault in a blind loop; else 0 */
     uint3 block_index;
     const struct sim_site *updates; /* where the running thread makes an atomic access; else NULL */
     struct sim_range range;         /* what it is to run */
@@ -260,6 +261,7 @@ enum sim_progress { SIM_BLOCK_ENDED, SIM_BLOCK_WAITS, SIM_BLOCK_ABANDONED };
 void sim_block_begin(struct sim_worker *worker);
 bool sim_block_can_go_on(const struct sim_block *block);
 enum sim_progress sim_block_go_on(struct sim_worker *worker);
+noreturn void sim_see_fault(uintptr_t pc);       /* of a thread in a blind loop (cpp/threads.hpp) */
 void sim_block_clean(struct sim_worker *worker); /* takes back what threads hold that never return */
 noreturn void sim_block_abandon(void);
 /* The fiber to switch to: that of a thread that can run, or the OS thread's own stack when the block has
@@ -374,6 +376,9 @@ noreturn void sim_report_access(const struct sim_access_report *access, const ch
 void sim_report_again(void);
 /* The access is below the thread's stack. */
 noreturn void sim_report_overflow(const struct sim_access_report *access);
+/* A thread of this block, which one is not known, has made a fault there that none makes when they run again.
+ */
+void sim_report_unseen(uintptr_t pc);
 /* The same as sim_report_access() without an end of the launch. */
 void sim_describe_access(sim_report *report, const struct sim_access_report *access, const char *what, ...)
     __attribute__((format(printf, 3, 4)));

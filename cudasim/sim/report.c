@@ -216,6 +216,19 @@ noreturn void sim_report_access(const struct sim_access_report *access, const ch
     sim_block_abandon();
 }
 
+void sim_report_unseen(uintptr_t pc) {
+    uint3 block = sim_worker->block_index;
+    if (!is_first())
+        return;
+    begin(&sim_launch_now.report, SIM_CRASH, NULL);
+    sim_launch_now.report.pc = pc + 1; /* debug information is asked for the byte before */
+    say(&sim_launch_now.report,
+        "a thread of block (%u, %u, %u) accesses an address where no memory is, or divides by zero; which "
+        "one "
+        "is not known, since none does when the block runs again on what it has written",
+        block.x, block.y, block.z);
+}
+
 void sim_report_overflow(const struct sim_access_report *access) {
     sim_report_access(access, "needs more local memory than the %zu bytes of a simulated thread",
                       sim_worker->fiber->stack_bytes);

@@ -71,7 +71,8 @@ static void *look_at_clock(void *unused) {
 static void look_up(void) {
     if (sim_is_stopping())
         sim_block_abandon();
-    if (sim_registers.is_between) /* no thread runs that could give up its turn */
+    if (sim_registers.is_between ||
+        sim_registers.is_blind) /* no thread is known that could give up its turn */
         return;
     unsigned now = atomic_load(&turn);
     if (last_turn != now) {

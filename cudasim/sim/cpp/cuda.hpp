@@ -18,9 +18,19 @@
 
 /* ---- How a kernel is called: `arguments` are pointers to the values ---- */
 
-template <class... A>
+/* A kernel that the compiler knows by its type. */
+template <auto address> struct sim_constant_kernel {
+    template <class... V> SIM_INLINE_MEMBER void operator()(V &...values) const {
+        address(values...);
+    }
+};
+template <auto address, class... A>
 __attribute__((no_sanitize("thread"))) SIM_INLINE void sim_enter(void (*kernel)(A...),
                                                                  const void *arguments) {
-    sim_run_threads<std::remove_cv_t<A>...>(kernel, (void *const *)arguments,
-                                            std::index_sequence_for<A...>());
+    if constexpr (sim_is_watched || (sim_is_destroyed<A> || ...))
+        sim_run_threads<std::remove_cv_t<A>...>(kernel, (void *const *)arguments,
+                                                std::index_sequence_for<A...>());
+    else
+        sim_run_threads<std::remove_cv_t<A>...>(sim_constant_kernel<address>(), (void *const *)arguments,
+                                                std::index_sequence_for<A...>());
 }

@@ -75,16 +75,27 @@ struct dim3 {
 
 #ifdef SIM_IS_WATCHED
 #define SIM_OWN sim_registers
+static constexpr struct sim_registers *sim_blind = 0;
 #else
 /* A call of the loader's function, which the compiler would make at each use, and once for all threads of a
  * block when it is told that the answer never changes: a block stays on its OS thread. */
 __attribute__((const, noinline)) static struct sim_registers *sim_own_registers() {
     return &sim_registers;
 }
-#define SIM_OWN (*sim_own_registers())
+/* In a blind loop (threads.hpp), where the compiler knows it, the loop's own variables; else NULL. It is
+ * never written: a function that would do so is none that runs (cudasim/live/blind_loops.py). */
+__attribute__((unused)) static struct sim_registers *sim_blind;
+/* The thread has made a fault in such a loop, and is to make it again in one that knows it. */
+__attribute__((always_inline, unused)) static inline void sim_see() {
+    sim_blind = 0;
+    __builtin_trap();
+}
+#define SIM_OWN (*(sim_blind ? sim_blind : sim_own_registers()))
 /* Every thread comes by here, so the simulator is only called to tell what is wrong. */
 #define sim_launch_bounds(most, file, line)                                                                  \
-    (blockDim.x * blockDim.y * blockDim.z > (most) ? sim_launch_bounds(most, file, line) : (void)0)
+    (blockDim.x * blockDim.y * blockDim.z <= (most) ? (void)0                                                \
+     : sim_blind                                    ? sim_see()                                              \
+                                                    : sim_launch_bounds(most, file, line))
 #endif
 #define threadIdx (SIM_OWN.thread_index)
 #define blockIdx (SIM_OWN.block_index)

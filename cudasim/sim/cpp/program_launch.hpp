@@ -2,8 +2,8 @@
  *
  *     (sim_launcher(SIM_HERE, "k", k)->*sim_configuration(grid, block, bytes, stream))(x, n)
  *
- * and where k is a template, whose arguments the compiler is to find, with `[](auto... a) { k(a...); }` for k
- * (cudasim/live/host.py). */
+ * and where k is a template, whose arguments the compiler is to find, with sim_deduced() of two lambdas for
+ * k, which call it and tell its address (cudasim/live/host.py). */
 #pragma once
 #include "program.hpp"
 #include <map>
@@ -86,6 +86,22 @@ template <class Body, class... P> struct sim_inlined {
     Body body;
     SIM_INLINE_MEMBER void operator()(std::remove_cv_t<P> &...values) const {
         body(values...);
+    }
+};
+#ifndef SIM_IS_WATCHED
+template <class Body, class... P> struct sim_is_named<sim_inlined<Body, P...>> : std::is_empty<Body> {};
+#endif
+/* A kernel whose template's arguments are those of a call. Only an object with a destructor needs the
+ * address, to be handed over by its own (threads.hpp), and no kernel has one that converts it. */
+template <class Call, class Address> struct sim_deduced : Call, Address {
+    sim_deduced(Call call, Address address) : Call(call), Address(address) {}
+    template <class... V>
+    __attribute__((no_sanitize("thread"))) SIM_INLINE_MEMBER void operator()(V &...values) const {
+        if constexpr (std::conjunction<std::bool_constant<(sim_is_destroyed<V> || ...)>,
+                                       std::is_invocable<const Address &, V &...>>::value)
+            sim_call_thread(Address::operator()(values...), values...);
+        else
+            Call::operator()(values...);
     }
 };
 template <class... P> SIM_HOST const void *sim_address_of(void (*kernel)(P...)) {

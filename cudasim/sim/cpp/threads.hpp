@@ -5,7 +5,14 @@
  * something is to be said about it. The simulator then knows it by threadIdx (sim_catch_up in block.c), takes
  * it out of the loop (`is_alone`), and starts the threads behind it one by one. The turns' signal finds the
  * thread that runs in the same way, so from the end of a thread to the beginning of the next one the loop
- * says that it is between two. A kernel that is watched has no loop. */
+ * says that it is between two. A kernel that is watched has no loop.
+ *
+ * Where a kernel, with all that it calls, is a piece of the loop and calls nothing of the simulator, nobody
+ * asks which thread runs, and the loop need not say so: it has threadIdx in a register, and the compiler
+ * moves out of it what all threads compute, and computes several threads at a time. Each kernel is compiled
+ * in such a blind loop as well, and what the compiler has made of it tells whether it may run
+ * (cudasim/live/blind_loops.py). After a fault in one the block runs again in the other loop, which tells the
+ * thread (block.c). */
 #pragma once
 #include "language.hpp"
 #include <tuple>
@@ -55,6 +62,8 @@ sim_run_threads(const Kernel &kernel, void *const *values, std::index_sequence<I
 
 static constexpr bool sim_is_watched = false;
 SIM_INLINE void sim_leave() {
+    if (sim_blind)
+        return;
     SIM_OWN.leaves = true;
     if (SIM_OWN.is_alone)
         sim_thread_leaves();
@@ -77,12 +86,77 @@ SIM_INLINE bool sim_next_row(struct sim_registers *registers) {
 /* Values that fit are fetched once. */
 template <class P>
 using sim_kept = std::conditional_t<std::is_trivially_copyable<P>::value && sizeof(P) <= 64, P, P &>;
+/* With an index below this an int holds what is made of blockIdx.x, blockDim.x and threadIdx.x, as the
+ * compiler has to know where it computes neighbours together. */
+static constexpr unsigned sim_most_in_blind = 0x7fffffff - 1024;
+/* The threads of a block, and no account of them. The assignments to sim_blind are for the compiler, which
+ * finds that nobody reads what they leave, or the loop does not run. */
+template <class... P, class Kernel, size_t... I>
+SIM_INLINE void sim_run_all(const Kernel &kernel, void *const *values, std::index_sequence<I...>) {
+    std::tuple<sim_kept<P>...> kept(*(P *)values[I]...);
+    struct sim_registers own = *sim_own_registers();
+    const dim3 size = own.block_size;
+    if (size.x > 1024 || own.block_index.x * size.x > sim_most_in_blind)
+        __builtin_unreachable();
+    for (own.thread_index.z = 0; own.thread_index.z < size.z; own.thread_index.z++)
+        for (unsigned y = 0; y < size.y; y++)
+            for (unsigned x = 0; x < size.x; x++) {
+                own.thread_index.x = x;
+                own.thread_index.y = y;
+                sim_blind = &own;
+                sim_call_thread(kernel, std::get<I>(kept)...);
+                sim_blind = 0;
+            }
+}
+template <class Kernel, class... P>
+__attribute__((noipa)) static void sim_run_blind(const Kernel kernel, void *const *values) {
+    sim_run_all<P...>(kernel, values, std::index_sequence_for<P...>());
+}
+/* What cudasim/live/blind_loops.py lists: those loops that may run. */
+extern "C" const void *const __start_sim_blind_loops[] __attribute__((weak, visibility("hidden")));
+extern "C" const void *const __stop_sim_blind_loops[] __attribute__((weak, visibility("hidden")));
+inline bool sim_is_listed(const void *loop) {
+    const void *const *listed = __start_sim_blind_loops;
+    while (listed < __stop_sim_blind_loops && *listed != loop)
+        listed++;
+    return listed < __stop_sim_blind_loops;
+}
+/* Of a kernel that the type names, and not a pointer. */
+template <class Kernel> struct sim_is_named : std::is_empty<Kernel> {};
+template <class... P, class Kernel>
+SIM_INLINE bool sim_have_run_blind(struct sim_registers *registers, const Kernel &kernel,
+                                   void *const *values) {
+    if constexpr (sim_is_named<Kernel>::value) {
+        static const bool is_listed = sim_is_listed((const void *)sim_run_blind<Kernel, P...>);
+        const dim3 size = registers->block_size;
+        if (!is_listed || registers->is_alone || registers->is_to_see ||
+            (uint64_t)registers->block_index.x * size.x > sim_most_in_blind)
+            return false;
+        /* From here on the turns' signal does nothing; it may have taken the first thread out of the loop. */
+        registers->is_blind = true;
+        SIM_ONE_AFTER_ANOTHER;
+        const bool is_first = !registers->is_alone;
+        if (is_first) {
+            sim_run_blind<Kernel, P...>(kernel, values);
+            registers->is_between = true;
+            registers->thread_index = {size.x - 1, size.y - 1, size.z - 1};
+            SIM_ONE_AFTER_ANOTHER;
+        }
+        registers->is_blind = false;
+        return is_first;
+    }
+    return false;
+}
 template <class... P, class Kernel, size_t... I>
 SIM_INLINE void sim_run_threads(const Kernel &kernel, void *const *values, std::index_sequence<I...>) {
+    struct sim_registers *const registers = sim_own_registers();
+    if (sim_have_run_blind<P...>(registers, kernel, values))
+        return;
     std::tuple<sim_kept<P>...> kept(*(P *)values[I]...);
-    struct sim_registers *const registers = &SIM_OWN;
     for (unsigned x = 1;; x++) { /* of the next thread */
         SIM_ONE_AFTER_ANOTHER;
+        if (sim_blind)
+            __builtin_unreachable();
         sim_call_thread(kernel, std::get<I>(kept)...);
         SIM_ONE_AFTER_ANOTHER;
         registers->is_between = true;

@@ -19,6 +19,11 @@ __global__ void fill(Owner of, int *y, int n) {
     __syncthreads();
     y[threadIdx.x] = of.own + n;
 }
+template <class T, class O> __global__ void fill_any(O of, T *y, T n) {
+    of.own += threadIdx.x;
+    __syncthreads();
+    y[threadIdx.x] = of.own + n;
+}
 int main() {
     int *y, host[64];
     cudaMalloc(&y, sizeof host);
@@ -28,6 +33,11 @@ int main() {
     int wrong = 0;
     for (int i = 0; i < 64; i++)
         wrong += host[i] != 8 + i;
+    fill_any<<<1, 64>>>(owner, y, 2);
+    fill_any<int><<<1, 64>>>(owner, y, 3);
+    cudaMemcpy(host, y, sizeof host, cudaMemcpyDeviceToHost);
+    for (int i = 0; i < 64; i++)
+        wrong += host[i] != 10 + i;
     printf("%s\n", wrong ? "a value is wrong" : Owner::destroyed < 64 ? "ok" : "destroyed by threads");
     cudaFree(y);
 }
