@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cudasim.predicting.machine_code import EXIT, Block, MachineCode, MachineInstruction
+from cudasim.predicting.pipes import kind_of
 from cudasim.predicting.sampling import Sample
 
 # What a warp's instruction too many or too few costs, by what it contradicts: the bytes that were counted,
@@ -120,6 +121,20 @@ def _loops(blocks: Sequence[Block]) -> list[int]:
     return [int(part) if sizes[part] > 1 or index in own else -1 for index, part in enumerate(parts)]
 
 
+def _left_out(blocks: Sequence[Block], block: Block, target: int, files: set[str]) -> int:
+    """By how many instructions a branch within a line of the source is shorter than to go on, and one more: so
+    it is not taken for its shortness. What a function of mathematics does for most arguments goes on, and it
+    branches for special ones, which the counts do not tell. A call stands for special ones too: a division's."""
+    between = blocks[block.index + 1 : target]
+    if target == EXIT or len(block.follows) < 2 or not between:
+        return 0
+    inside = [i for of in between for i in of.instructions]
+    lines = {line_of(i, files) for i in (block.instructions[-1], *inside)}
+    if len(lines) > 1 or any(i.name in ("CALL", "EXIT", "RET") for i in inside):
+        return 0
+    return 1 + len(inside)
+
+
 def _reachable(blocks: Sequence[Block]) -> set[int]:
     found, waiting = set(), [0]
     while waiting:
@@ -182,7 +197,7 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
             continue
         runs[block.index] = program.variable(_ISSUED * len(block.instructions))
         for target in block.follows:
-            edges[block.index, target] = program.variable()
+            edges[block.index, target] = program.variable(_ISSUED * _left_out(blocks, block, target, files))
             into[target].append(edges[block.index, target])
     warps = sample.warps * len(sample.blocks)
     for index, run in runs.items():
@@ -313,6 +328,18 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
                 where = file, line
                 if where not in lines_with_loads and passed_at(where):
                     by_line[(*where, depth > 0)][index].append(instruction)
+    # Nor do lines run less often than warps came to them, in whichever block; outside of loops, where they begin.
+    working: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for index in runs:
+        for instruction in blocks[index].instructions:
+            if (where := line_of(instruction, files)) and kind_of(instruction) != "control":
+                working[where].add(index)
+    for (file, line), own in working.items():
+        if line in passed[file] and not own & has_loads:
+            terms = {runs[index]: 1.0 for index in own}
+            if 0 not in own and all(loops[index] == -1 for index in own):
+                terms = {edge: 1.0 for (source, to), edge in edges.items() if to in own and source not in own}
+            program.nearly(terms, float(passed[file][line]), _LINES, at_least=True)
     for (file, line, is_caller), of_blocks in by_line.items():
         rows = texts[file].splitlines()
         times = _times(of_blocks, rows[line - 1] if 0 < line <= len(rows) else "", is_caller)
