@@ -89,7 +89,8 @@ class Card:
         return f"<card {self.name}>"
 
 
-# What a card's file may leave out, as ncu_clock_hz, which is the clock then. Between the figures of an H100 and an H200 for streams that only read.
+# What a card's file may leave out; between the figures of an H100 and an H200 for streams that only read. It may
+# leave out ncu_clock_hz too, which is its clock then.
 NOT_MEASURED = {"l2_of_dram": {"read": 1.03, "written": 1.03}}
 LANES = (
     "fp32",

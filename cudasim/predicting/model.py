@@ -32,6 +32,7 @@ from cudasim.predicting.occupancy import Occupancy
 from cudasim.predicting.pace import clocks_of_blocks
 from cudasim.predicting.pipes import busy_of
 from cudasim.predicting.sampling import Sample
+from cudasim.predicting.statements import Statements
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def _norm(power: float, *values: float) -> float:
 
 
 def _load_latencies(
-    sample: Sample, traffic: Traffic, card: Card, files: set[str], factor: float, dram_factor: float
+    sample: Sample, traffic: Traffic, card: Card, files: Statements, factor: float, dram_factor: float
 ):
     """A function: the clocks of a load of global memory, by its line's hits in L1: those of the load there
     that misses most, for which the others wait."""
@@ -132,7 +133,7 @@ _MACHINE = {("shared", "ld"): ("LDS",), ("shared", "st"): ("STS",), ("global", "
 
 
 def _merged(
-    code: MachineCode, flow: Flow, sample: Sample, files: set[str]
+    code: MachineCode, flow: Flow, sample: Sample, files: Statements
 ) -> dict[Instruction, tuple[float, float]]:
     """Of each load and store, the part that the compiler made wider, and how many of it are one then.
 
@@ -167,7 +168,7 @@ def _merged(
     return found
 
 
-def _issued(code: MachineCode, flow: Flow, sample: Sample, files: set[str]) -> dict[Instruction, float]:
+def _issued(code: MachineCode, flow: Flow, sample: Sample, files: Statements) -> dict[Instruction, float]:
     """Of each load, the part that the machine makes: what a line reads again and again, the compiler may
     keep in registers, as a product's operands and what does not change in a loop.
 
@@ -259,7 +260,7 @@ _ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 _ADDS = ("VOTEU", "UFLO", "REDUX", "MATCH")
 
 
-def _atomic_lines(code: MachineCode, flow: Flow, files: set[str]) -> _AtomicLines:
+def _atomic_lines(code: MachineCode, flow: Flow, files: Statements) -> _AtomicLines:
     floats, updating, adding = set(), set(), set()
     for one, _ in flow.executed(code):
         where = line_of(one, files)
@@ -330,7 +331,7 @@ def _units(
 _BOTH_HALVES = 1.37  # ncu's L2 throughput of streams on an H200, by their bytes
 
 
-def _busiest(code: MachineCode, sample: Sample, files: set[str]) -> tuple[np.ndarray, np.ndarray]:
+def _busiest(code: MachineCode, sample: Sample, files: Statements) -> tuple[np.ndarray, np.ndarray]:
     """By how much oftener the busiest warp of a thread block, and of all, runs each block of the code than
     warps do on average."""
     by_line = {(place.file, place.line): of for place, of in sample.passed.items()}
@@ -360,7 +361,7 @@ def predict_terms(
     sharing: Sharing,
     card: Card,
     held: Occupancy,
-    files: set[str],
+    files: Statements,
     fitted: Efficiencies = EFFICIENCIES,
 ) -> Terms:
     """The terms of a launch whose blocks the card can hold."""
@@ -431,11 +432,13 @@ def predict_terms(
     of_dram = card.l2_of_dram
     fills = of_dram["read"] * traffic.dram_read + of_dram["written"] * traffic.dram_written
     fills /= card.dram_bytes_per_second
+
     def units(slower: float) -> dict[str, float]:
         """With multiprocessors so much slower, and without what a launch costs that does nothing."""
         there = _norm(fitted.norm, on_processors * slower, max(l2, dram))
         parts = {name: of * slower for name, of in in_all.items()}
-        return _units(parts, of_bytes, dram * card.dram_efficiency, fills, there, fitted)
+        found = _units(parts, of_bytes, dram * card.dram_efficiency, fills, there, fitted)
+        return found | {"L1": found["L1"] / min(1.0, each)}  # of those that have blocks
 
     return Terms(
         in_all,
