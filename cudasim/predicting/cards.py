@@ -89,8 +89,8 @@ class Card:
         return f"<card {self.name}>"
 
 
-# What a card's file may leave out; between the figures of an H100 and an H200 for streams that only read. It may
-# leave out ncu_clock_hz too, which is its clock then.
+# What a card's file may leave out; between the figures of an H100 and an H200 for streams that only read. It
+# may leave out ncu_clock_hz too, which is its clock then.
 NOT_MEASURED = {"l2_of_dram": {"read": 1.03, "written": 1.03}}
 LANES = (
     "fp32",

@@ -123,9 +123,9 @@ def _loops(blocks: Sequence[Block]) -> list[int]:
 
 
 def _left_out(blocks: Sequence[Block], block: Block, target: int, files: Statements) -> int:
-    """By how many instructions a branch within a statement is shorter than to go on, and one more: it is not taken
-    because it is short. A function of mathematics goes on for most arguments, and branches for special ones,
-    which the counts do not tell. A call is for special ones too: a division makes it."""
+    """By how many instructions a branch within a statement is shorter than to go on, and one more: it is not
+    taken because it is short. A function of mathematics goes on for most arguments, and branches for special
+    ones, which the counts do not tell. A call is for special ones too: a division makes it."""
     between = blocks[block.index + 1 : target]
     if target == EXIT or len(block.follows) < 2 or not between:
         return 0
@@ -328,7 +328,7 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
                 where = file, files.start(file, line)
                 if where not in lines_with_loads and passed_at(where):
                     by_line[(*where, depth > 0)][index].append(instruction)
-    # Nor do lines run less often than warps came to them: in all blocks, or outside of loops where they begin.
+    # Nor do lines run less often than warps came to them: in all blocks; outside of loops, where they begin.
     working: dict[tuple[str, int], set[int]] = defaultdict(set)
     for index in runs:
         for instruction in blocks[index].instructions:
