@@ -57,7 +57,6 @@ THIRD = (
 )
 # And whose times came last.
 FOURTH = (
-    "AndreasHolt/cuda-matmul-benchmarking",
     "bhaiyaadityasinha/cuda-matmul",
     "hgl71964/gpu-kernels",
     "jayden1711/cuda-matmul",
