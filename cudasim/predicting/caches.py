@@ -168,8 +168,10 @@ def traffic_of(sample: Sample, sharing: Sharing, card: Card, blocks_at_once: int
         sectors = 0.0
         for growth in growths:
             least, each = growth.of(total), growth.of(at_once) * waves
-            found = least + lost * max(0.0, each - least) + again_far(growth)
-            sectors += min(found, most) * growth.moved_for_one
+            # Where all of the memory is asked for, somebody wants the second halves.
+            whole = min(least * growth.moved_for_one, max(least, growth.most))
+            again = lost * max(0.0, each - least) + again_far(growth)
+            sectors += whole + min(again, max(0.0, most - least)) * growth.moved_for_one
         return sectors
 
     def again_far(growth: _Growth) -> float:

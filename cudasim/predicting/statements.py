@@ -42,6 +42,7 @@ class Statements(Mapping[str, str]):
 
     def __init__(self, texts: Mapping[str, str]):
         self.texts = dict(texts)
+        self._rows = {file: text.splitlines() for file, text in texts.items()}
         self._starts = {file: _starts(text) for file, text in texts.items()}
 
     def __getitem__(self, file: str) -> str:
@@ -63,7 +64,7 @@ class Statements(Mapping[str, str]):
         if not 0 < line < len(starts):
             return ""
         end = bisect_right(starts, line, lo=line)
-        return " ".join(self.texts[file].splitlines()[line - 1 : end - 1])
+        return " ".join(self._rows[file][line - 1 : end - 1])
 
     def of_sample(self, sample: Sample) -> Sample:
         """The sample with every place at the beginning of its statement."""

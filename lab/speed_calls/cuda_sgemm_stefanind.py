@@ -1,4 +1,7 @@
-"""stefanind/CUDA-SGEMM: seven matrix products, each with one idea more."""
+"""stefanind/CUDA-SGEMM: five matrix products, each with one idea more.
+
+One more reads out of bounds, and one does not compile.
+"""
 
 from speed_calls.calls import Timed, floats
 
@@ -21,9 +24,7 @@ def product(file, kernel, tile, threads, template=None):
 LAUNCHES = [
     product("1_naive", "sgemm_naive", 32, (32, 32)),
     product("2_global_mem_coalesce", "sgemm_global_mem_coalesce", 32, 1024, (32,)),
-    product("3_shared_mem_blocking", "sgemm_shared_mem_block", 32, 1024, (32,)),
     product("4_1D_blocktiling", "sgemm_1D_blocktiling", 64, 512, (64, 64, 8, 8)),
     product("5_2D_blocktiling", "sgemm_2D_blocktiling", 128, 256, (128, 128, 8, 8, 8)),
     product("6_vectorize", "sgemm_vectorize", 128, 256, (128, 128, 8, 8, 8)),
-    product("7_bankconflict_swizzle", "sgemm_bank_conflicts", 128, 256, (128, 128, 8, 8, 8)),
 ]
