@@ -4,7 +4,7 @@
     python lab/speed.py limits DIR --out limits.csv     on a GPU with ncu: its speed-of-light breakdown
     python lab/speed.py record times.csv limits.csv --out recorded.csv     anywhere: both in one table
     python lab/speed.py predict DIR --out predicted.csv.xz [--half aside]     anywhere
-    python lab/speed.py compare predicted.csv.xz recorded.csv.xz [--later predicted_later.csv]
+    python lab/speed.py compare predicted.csv.xz recorded.csv.xz [--later predicted_later.csv.xz]
     python lab/speed.py draw predicted.csv.xz recorded.csv.xz ... --out predicted.png
 
 DIR has a folder for each repository, named owner+name, as for lab/corpus.py. The launches are those of
