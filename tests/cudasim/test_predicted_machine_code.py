@@ -166,7 +166,7 @@ def test_a_power_runs_its_usual_path():
 
 @needs_nvcc
 def test_updates_of_several_sectors_of_a_line_wait_for_each_other():
-    """Bytes at random in 256 bins took an H100 16 clocks of L2 for each warp: its 8 lines are updated at a time."""
+    """Bytes at random in 256 bins took an H100 16 clocks of L2 for a warp, in 8 lines at a time."""
     source = """
     __global__ void histogram(const unsigned char *x, int *bins) {
         atomicAdd(&bins[x[blockIdx.x * blockDim.x + threadIdx.x]], 1);
