@@ -28,7 +28,7 @@ from cudasim.predicting.statements import Statements
 
 NOT_MODELLED = (
     "not modelled: DRAM's pages, the halves of L2, instruction caches, a clock that falls under load, TMA, "
-    "clusters, blocks that wait for each other"
+    "clusters, blocks that wait for each other, lanes that read constants at different places"
 )
 _UNITS = {"compute": "Compute (SM)", "L1": "L1/TEX", "L2": "L2", "DRAM": "DRAM"}  # as ncu's page calls them
 
