@@ -37,8 +37,8 @@ def test_two_predictions_that_are_equal_are_in_neither_order():
 
 
 def test_no_prediction_is_shorter_than_what_its_instructions_and_bytes_take_at_least():
-    """Of the sets that were predicted again as a whole. ncu counted the instructions and DRAM's bytes on an H100,
-    whose clock is known to a hundredth. In the fourth set four first predictions are shorter (lab/README.md)."""
+    """Of the sets that were predicted again as a whole. ncu counted the instructions and DRAM's bytes on an
+    H100, whose clock is known to a hundredth. Of the fourth set's first predictions four are shorter."""
     later, timed = (
         pd.read_csv(RECORDS / f"{name}.csv.xz").fillna({"template": ""})
         for name in ("predicted_later", "speed_h100")
