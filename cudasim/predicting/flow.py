@@ -270,7 +270,8 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
         """How many operations the line's warps made. The simulator's compiler may have unrolled its loop, and
         warps came once for several rounds: a round has at most as many loads as the text has subscripts."""
         row = row_of(where)
-        rounds = requests[where] / max(1, len(_SUBSCRIPTED.findall(row)))
+        loaded = row.partition("+=")[2] or row  # what is added to stays in registers
+        rounds = requests[where] / max(1, len(_SUBSCRIPTED.findall(loaded)))
         return max(passed_at(where), rounds) * operators_of(row)
 
     def loads_left_out(key: tuple, terms: dict[int, float]) -> bool:
