@@ -4,12 +4,12 @@
     python lab/speed.py limits DIR --out limits.csv     on a GPU with ncu: its speed-of-light breakdown
     python lab/speed.py record times.csv limits.csv --out recorded.csv     anywhere: both in one table
     python lab/speed.py predict DIR --out predicted.csv.xz [--half aside]     anywhere
-    python lab/speed.py compare predicted.csv.xz recorded.csv.xz [--later predicted_later.csv]
+    python lab/speed.py compare predicted.csv.xz recorded.csv.xz [--later predicted_later.csv.xz]
     python lab/speed.py draw predicted.csv.xz recorded.csv.xz ... --out predicted.png
 
 DIR has a folder for each repository, named owner+name, as for lab/corpus.py. The launches are those of
-lab/speed_calls, or of repositories (--only owner/name ..., --blind or --anew). Half of the repositories are
-for calibration, the others are kept aside (calls.half()). A table keeps what it has of other repositories.
+lab/speed_calls, or of repositories (--only owner/name ... or --set "blind fourth"). Half of the repositories
+are for calibration, the others are kept aside (calls.half()). A table keeps what it has of the others.
 """
 
 from __future__ import annotations
@@ -39,64 +39,11 @@ import torch
 from corpus import include_folders
 from speed_calls import calls
 from speed_calls.calls import Timed, half
+from speed_sets import SETS, set_of
 
 from cudasim.live.kernels import BoundLaunch, Kernel, Program
 
-# Repositories that the model had not seen when it predicted them, on any GPU; all others were seen by then.
-BLIND = (
-    "m2papierz/pmpp",
-    "CoffeeBeforeArch/cuda_programming",
-    "NVIDIA-developer-blog/code-samples",
-    "AyakaGEMM/Hands-on-GEMM",
-    "BBuf/how-to-optim-algorithm-in-cuda",
-    "Infatoshi/cuda-course",
-    "Maharshi-Pandya/cudacodes",
-    "NVIDIA/cuda-samples",
-    "PaddleJitLab/CUDATutorial",
-    "R100001/Programming-Massively-Parallel-Processors",
-    "RussWong/CUDATutorial",
-    "SzymonOzog/GPU_Programming",
-    "brucefan1983/CUDA-Programming",
-    "csc-training/CUDA",
-    "deeperlearning/professional-cuda-c-programming",
-    "gpu-mode/lectures",
-    "harrism/mini-nbody",
-    "ifromeast/cuda_learning",
-    "mark-poscablo/gpu-prefix-sum",
-    "nicolaswilde/cuda-sgemm",
-    "olcf/cuda-training-series",
-    "tgautam03/CUDA-C",
-    "umfranzw/cuda-reduction-example",
-    "wangzyon/NVIDIA_SGEMM_PRACTICE",
-    "yzhaiustc/Optimizing-SGEMM-on-NVIDIA-Turing-GPUs",
-)
-# The same of the model that has learned from those of BLIND.
-ANEW = (
-    "1am9trash/CUDA_SGEMM",
-    "CranberryYan/CUDA-Optimization",
-    "Huanghongru/SGEMM-Implementation-and-Optimization",
-    "LessUp/sgemm-optimization",
-    "VVinstonSmith/Optimize-basic-CUDA-kernels",
-    "chiendb97/cuda-practice",
-    "chongchen1999/cuda-kernels",
-    "gau-nernst/learn-cuda",
-    "jarnesino/cuda-reduction-optimization",
-    "junstar92/cuda-kernel-study",
-    "philipfabianek/cuda-gemm-from-scratch",
-    "satidev/pmpp_cuda",
-    "tspeterkim/cuda-matmult",
-    "w4096/cuda-100",
-)
-THIRD = (
-    "Enjia/CUDA-Kernel-Cases-of-Optimization-Techniques-for-GPU-Programming",
-    "MK4H/cuda-histogram",
-    "SMShovan/CUDA-SpMV-Optimizations",
-    "baltikaa9/nbody-cuda-benchmark",
-    "jvnguyen/cuda-image-kernels",
-    "namespacemarcus/CUDA-Practice",
-    "zixuanweeei/cuda-reduce",
-)
-COLOURS = {"seen": "C0", "blind": "C1", "blind anew": "C2", "blind third": "C4"}
+COLOURS = {"seen": "C0", "blind": "C1", "blind anew": "C2", "blind third": "C4", "blind fourth": "C3"}
 SHORTEST = 10.0  # microseconds: below, a launch's own cost is most of it
 REPETITIONS, WARM_UP = 15, 3
 FLUSHED_BYTES = 256 << 20
@@ -376,12 +323,6 @@ def kendall(quartiles: list[tuple[float, float]], predicted: list[float]) -> flo
     return sum(order * said for order, said in pairs) / math.sqrt(len(pairs) * told) if told else math.nan
 
 
-def _set_of(repository: str) -> str:
-    if repository in THIRD:
-        return "blind third"
-    return "blind anew" if repository in ANEW else "blind" if repository in BLIND else "seen"
-
-
 def joined(predicted: Path, recorded: Path) -> tuple[str, pd.DataFrame]:
     """The GPU, and a row for each launch that is in both: its time, its prediction, ncu's limiter."""
     said, timed = pd.read_csv(predicted), pd.read_csv(recorded)
@@ -396,7 +337,7 @@ def joined(predicted: Path, recorded: Path) -> tuple[str, pd.DataFrame]:
     table = table[table["us"] >= SHORTEST]
     table["ratio"] = table[f"{gpu} us"] / table["us"]
     table["ncu"] = table[units].idxmax(axis=1)
-    table["set"] = table["repository"].map(_set_of)
+    table["set"] = table["repository"].map(set_of)
     return gpu, table
 
 
@@ -470,12 +411,10 @@ def main():
     parser.add_argument("--from", dest="begin", type=int, default=0)
     parser.add_argument("--half", choices=("calibration", "aside"))
     parser.add_argument("--only", nargs="+", default=[], help="repositories")
-    parser.add_argument("--blind", action="store_true", help="the repositories of BLIND")
-    parser.add_argument("--anew", action="store_true", help="the repositories of ANEW")
-    parser.add_argument("--third", action="store_true", help="the repositories of THIRD")
+    parser.add_argument("--set", choices=SETS, help="the repositories of a set of speed_sets.py")
     parser.add_argument("--gpu", nargs="+", default=["H200", "H100"])
     given = parser.parse_args()
-    only.extend(BLIND if given.blind else ANEW if given.anew else THIRD if given.third else given.only)
+    only.extend(SETS[given.set] if given.set else given.only)
     if given.half:
         only.extend({name for name, _ in all_launches() if half(name) == given.half})
     warnings.simplefilter("ignore")

@@ -99,7 +99,11 @@ def _compute(prediction: Prediction, one: OnCard) -> dict[str, float]:
         m.INSTRUCTIONS: terms.instructions,
         m.ISSUE: parts.get("issue slots", 0.0) * fitted.issue / fitted.pipes,
         **operations,
-        **{metric: 100 * terms.units[name] for name, metric in m.THROUGHPUTS.items() if name in terms.units},
+        **{
+            metric: 100 * terms.units_here[name]
+            for name, metric in m.THROUGHPUTS.items()
+            if name in terms.units
+        },
         **{metric: parts.get(_BOTH if name == "L1 data" else name, 0.0) for name, metric in m.PIPES.items()},
     }
     waits = waits_of(prediction, one)

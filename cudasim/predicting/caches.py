@@ -21,13 +21,15 @@ _KEPT, _LOST = 0.6, 1.4
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of a launch that finds nothing in L2, in all its blocks. updated: sectors that atomics update."""
+    """Bytes of a launch that finds nothing in L2, in all its blocks. updated: sectors that atomics update;
+    updated_lines: the lines of L2 that these are in."""
 
     l2_read: float
     l2_written: float
     dram_read: float
     dram_written: float
     updated: float
+    updated_lines: float
 
 
 class _Growth:
@@ -38,8 +40,12 @@ class _Growth:
         self.one = float(np.mean([len(of) for of in own.values()])) if own else 0.0
         self.steps = [self._step(own, axis) for axis in range(3)]
         self.whole = None
+        union = np.unique(np.concatenate(list(own.values()))) if own else np.empty(0, np.int64)
         if sample.is_whole and own:
-            self.whole = float(len(np.unique(np.concatenate(list(own.values())))))
+            self.whole = float(len(union))
+        pairs = len(np.unique(union >> 1))
+        # What DRAM moves for a sector: 64 bytes at once, of which others may want the second half.
+        self.moved_for_one = 2.0 * pairs / len(union) if len(union) else 1.0
 
     def _step(self, own: dict[int, np.ndarray], axis: int) -> float:
         """What each further block along an axis adds to a first one's sectors, as a part of these."""
@@ -61,27 +67,32 @@ class _Growth:
                 break
         return float(np.clip(np.mean(found), 0.0, 1.0)) if found else 1.0
 
-    def of(self, blocks: float) -> float:
-        """Sectors of so many blocks that follow each other."""
-        total = math.prod(self.grid)
-        if blocks >= total and self.whole is not None:
-            return self.whole
+    def asked_for(self, blocks: float) -> float:
+        """Sectors of so many blocks that follow each other, as if none came to one that a far one had."""
         sectors, left = self.one, max(1.0, blocks)
         for axis in range(3):
             here = min(float(self.grid[axis]), left)
             sectors *= 1.0 + (here - 1.0) * self.steps[axis]
             left = max(1.0, left / here)
-        return min(sectors, self.most, self.one * blocks)
+        return min(sectors, self.one * blocks)
+
+    def of(self, blocks: float) -> float:
+        """Sectors of so many blocks that follow each other."""
+        total = math.prod(self.grid)
+        if blocks >= total and self.whole is not None:
+            return self.whole
+        return min(self.asked_for(blocks), self.most)
 
 
 @dataclass(frozen=True)
 class Sharing:
     """How the blocks of a sample share each argument's memory: what they read and write there grows with
-    their number. updated: sectors that atomics of the launch update."""
+    their number. updated: sectors that atomics of the launch update, in so many lines of L2."""
 
     read: tuple[_Growth, ...]
     written: tuple[_Growth, ...]
     updated: float
+    updated_lines: float
 
     @property
     def of_block(self) -> float:
@@ -114,7 +125,7 @@ def _far_apart(sample: Sample, own: dict[int, np.ndarray], most: float) -> float
 
 
 def sharing_of(sample: Sample) -> Sharing:
-    reads, writes, updates = [], [], 0.0
+    reads, writes, updates, lines = [], [], 0.0, 0.0
     for _, begin, end in sorted(set(sample.memory)):
         first, last = begin // SECTOR_BYTES, -(-end // SECTOR_BYTES)
         read, written, updated = {}, {}, {}
@@ -126,8 +137,12 @@ def sharing_of(sample: Sample) -> Sharing:
         most = float(last - first)
         reads.append(_Growth(sample, read, most))
         writes.append(_Growth(sample, written, most))
-        updates += max(_Growth(sample, updated, most).of(sample.total), _far_apart(sample, updated, most))
-    return Sharing(tuple(reads), tuple(writes), updates)
+        sectors = max(_Growth(sample, updated, most).of(sample.total), _far_apart(sample, updated, most))
+        if any(len(of) for of in updated.values()):
+            every = np.unique(np.concatenate(list(updated.values())))
+            lines += sectors * len(np.unique(every >> 2)) / len(every)
+        updates += sectors
+    return Sharing(tuple(reads), tuple(writes), updates, lines)
 
 
 def traffic_of(sample: Sample, sharing: Sharing, card: Card, blocks_at_once: int) -> Traffic:
@@ -149,21 +164,36 @@ def traffic_of(sample: Sample, sharing: Sharing, card: Card, blocks_at_once: int
     if everything <= _KEPT * card.l2_bytes:
         lost = 0.0
 
-    def moved(growths: tuple[_Growth, ...]) -> float:
+    def moved(growths: tuple[_Growth, ...], most: float = math.inf) -> float:
         sectors = 0.0
         for growth in growths:
             least, each = growth.of(total), growth.of(at_once) * waves
-            sectors += least + lost * max(0.0, each - least)
+            # Where all of the memory is asked for, somebody wants the second halves.
+            whole = min(least * growth.moved_for_one, max(least, growth.most))
+            again = lost * max(0.0, each - least) + again_far(growth)
+            sectors += whole + min(again, max(0.0, most - least)) * growth.moved_for_one
         return sectors
+
+    def again_far(growth: _Growth) -> float:
+        """Sectors that blocks ask for again, far from those that had them: at random, L2 still has the part
+        that fits into it; in order, once all of it was read meanwhile, none."""
+        if growth.most * SECTOR_BYTES <= _KEPT * card.l2_bytes:
+            return 0.0
+        at_random = growth.moved_for_one > 1.5
+        fits = card.l2_bytes / everything
+        gone = 1.0 - fits if at_random else (1.0 / fits - _KEPT) / (_LOST - _KEPT)
+        return max(0.0, growth.asked_for(total) - growth.most) * float(np.clip(gone, 0.0, 1.0))
 
     asked = (loads + atomics) * scale
     # What a block reads again itself, a wave later than before, since all blocks at once read on meanwhile.
     again = max(0.0, loads * scale - sharing.of_block * total)
     lost_again = float(np.clip((of_wave / card.l2_bytes - _KEPT) / (_LOST - _KEPT), 0.0, 1.0))
+    read = moved(sharing.read, asked)
     return Traffic(
         asked * SECTOR_BYTES,
         (stores + atomics) * scale * SECTOR_BYTES,
-        min(moved(sharing.read) + lost_again * again, asked) * SECTOR_BYTES,
+        max(read, min(read + lost_again * again, asked)) * SECTOR_BYTES,
         moved(sharing.written) * SECTOR_BYTES,
         sharing.updated,
+        sharing.updated_lines,
     )

@@ -32,7 +32,8 @@ class Card:
     shared_bytes_per_clock, l1_bytes_per_clock: of a multiprocessor; l2_bytes_per_clock: of the GPU, read.
     dram_bytes_per_second: of the data sheet; dram_efficiency: the part of it that a copy gets.
     l2_of_dram: ncu's part of L2's peak over that of DRAM's, for streams that read and that write.
-    launch_seconds: of a kernel that does nothing.
+    launch_seconds: of a kernel that does nothing. ncu_clock_hz: the clock at which ncu measures, unless it is
+    told not to (--clock-control).
     """
 
     name: str
@@ -60,6 +61,7 @@ class Card:
     dram_efficiency: float
     l2_of_dram: Mapping[str, float]
     launch_seconds: float
+    ncu_clock_hz: float
     lanes: Mapping[str, float]
     tensor: Mapping[str, float]
     latency: Mapping[str, float]
@@ -87,7 +89,8 @@ class Card:
         return f"<card {self.name}>"
 
 
-# What a card's file may leave out. Between the figures of an H100 and an H200 for streams that only read.
+# What a card's file may leave out; between the figures of an H100 and an H200 for streams that only read. It
+# may leave out ncu_clock_hz too, which is its clock then.
 NOT_MEASURED = {"l2_of_dram": {"read": 1.03, "written": 1.03}}
 LANES = (
     "fp32",
@@ -112,7 +115,7 @@ def _read(path: Path) -> Card:
         data = tomllib.loads(path.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path}: expected a card in TOML, got {error}") from None
-    data = NOT_MEASURED | data
+    data = NOT_MEASURED | ({"ncu_clock_hz": data["clock_hz"]} if "clock_hz" in data else {}) | data
     wanted = {field.name for field in fields(Card)}
     for key in sorted(wanted ^ set(data)):
         what = "is missing" if key in wanted else "is no figure of a card"

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 from cudasim.predicting import machine_code
 from cudasim.predicting.cards import card
-from cudasim.predicting.flow import line_of
 
 _LOC = re.compile(r"^\s*\.loc\s+(\d+)\s+(\d+)(?:.*?inlined_at\s+\d+)?")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"', re.M)
@@ -88,9 +87,10 @@ def sass(kernel, *arguments, gpu="H200", template=None) -> CodeView:
     """
     of, architecture, instance = _code(kernel, gpu, template, arguments)
     code = machine_code.machine_code(kernel, instance, architecture)
-    files = {kernel.file}
     rows = tuple(
-        ((line_of(one, files) or ("", 0))[1], str(one)) for one in code.instructions if one.name != "NOP"
+        (next((line for file, line in one.lines if file == kernel.file), 0), str(one))
+        for one in code.instructions
+        if one.name != "NOP"
     )
     title = (
         f"{kernel.name} for {of.name} ({architecture}): {code.registers} registers, {len(rows)} instructions"

@@ -18,7 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from cudasim.predicting.machine_code import EXIT, Block, MachineCode, MachineInstruction
+from cudasim.predicting.pipes import kind_of
 from cudasim.predicting.sampling import Sample
+from cudasim.predicting.statements import Statements
 
 # What a warp's instruction too many or too few costs, by what it contradicts: the bytes that were counted,
 # the rule of flow, how often warps came to a line (where loops have no loads), and nothing.
@@ -97,11 +99,11 @@ class _Program:
         return solved.x
 
 
-def line_of(instruction: MachineInstruction, files: set[str]) -> tuple[str, int] | None:
-    """Its line in the user's own files, the innermost one."""
+def line_of(instruction: MachineInstruction, files: Statements) -> tuple[str, int] | None:
+    """Its line in the user's own files, the innermost one: where the statement begins."""
     for file, line in instruction.lines:
         if file in files:
-            return file, line
+            return file, files.start(file, line)
     return None
 
 
@@ -118,6 +120,20 @@ def _loops(blocks: Sequence[Block]) -> list[int]:
     sizes = np.bincount(parts)
     own = {block for block, to in pairs if block == to}
     return [int(part) if sizes[part] > 1 or index in own else -1 for index, part in enumerate(parts)]
+
+
+def _left_out(blocks: Sequence[Block], block: Block, target: int, files: Statements) -> int:
+    """By how many instructions a branch within a statement is shorter than to go on, and one more: it is not
+    taken because it is short. A function of mathematics goes on for most arguments, and branches for special
+    ones, which the counts do not tell. A call is for special ones too: a division makes it."""
+    between = blocks[block.index + 1 : target]
+    if target == EXIT or len(block.follows) < 2 or not between:
+        return 0
+    inside = [i for of in between for i in of.instructions]
+    lines = {line_of(i, files) for i in (block.instructions[-1], *inside)}
+    if len(lines) > 1 or any(i.name in ("CALL", "EXIT", "RET") for i in inside):
+        return 0
+    return 1 + len(inside)
 
 
 def _reachable(blocks: Sequence[Block]) -> set[int]:
@@ -169,9 +185,9 @@ def _times(of_blocks: dict[int, list[MachineInstruction]], row: str, is_caller: 
     }
 
 
-def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
-    """How often the sample's warps run each block. texts: the sources, by the names of their files."""
-    blocks, files = code.blocks, set(texts)
+def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
+    """How often the sample's warps run each block. files: the sources; the sample has its places by them."""
+    blocks = code.blocks
     reachable = _reachable(blocks)
     program = _Program()
     edges: dict[tuple[int, int], int] = {}
@@ -182,7 +198,7 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
             continue
         runs[block.index] = program.variable(_ISSUED * len(block.instructions))
         for target in block.follows:
-            edges[block.index, target] = program.variable()
+            edges[block.index, target] = program.variable(_ISSUED * _left_out(blocks, block, target, files))
             into[target].append(edges[block.index, target])
     warps = sample.warps * len(sample.blocks)
     for index, run in runs.items():
@@ -199,8 +215,7 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
                 program.equal.append((terms, value))
 
     def row_of(where: tuple[str, int]) -> str:
-        rows = texts[where[0]].splitlines()
-        return rows[where[1] - 1] if 0 < where[1] <= len(rows) else ""
+        return files.text_at(*where)
 
     # What was counted, by line, and what the machine's instructions do there.
     counted: dict[tuple, float] = defaultdict(float)
@@ -255,7 +270,8 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
         """How many operations the line's warps made. The simulator's compiler may have unrolled its loop, and
         warps came once for several rounds: a round has at most as many loads as the text has subscripts."""
         row = row_of(where)
-        rounds = requests[where] / max(1, len(_SUBSCRIPTED.findall(row)))
+        loaded = row.partition("+=")[2] or row  # what is added to stays in registers
+        rounds = requests[where] / max(1, len(_SUBSCRIPTED.findall(loaded)))
         return max(passed_at(where), rounds) * operators_of(row)
 
     def loads_left_out(key: tuple, terms: dict[int, float]) -> bool:
@@ -310,12 +326,23 @@ def flow_of(code: MachineCode, sample: Sample, texts: dict[str, str]) -> Flow:
             program.at_most.append(({runs[index]: 1.0, program.variable(_LINES): -1.0}, float(max(own))))
         for instruction in blocks[index].instructions if loops[index] != -1 else ():
             for depth, (file, line) in enumerate(instruction.lines):
-                where = file, line
+                where = file, files.start(file, line)
                 if where not in lines_with_loads and passed_at(where):
                     by_line[(*where, depth > 0)][index].append(instruction)
+    # Nor do lines run less often than warps came to them: in all blocks; outside of loops, where they begin.
+    working: dict[tuple[str, int], set[int]] = defaultdict(set)
+    for index in runs:
+        for instruction in blocks[index].instructions:
+            if (where := line_of(instruction, files)) and kind_of(instruction) != "control":
+                working[where].add(index)
+    for (file, line), own in working.items():
+        if line in passed[file] and not own & has_loads:
+            terms = {runs[index]: 1.0 for index in own}
+            if 0 not in own and all(loops[index] == -1 for index in own):
+                terms = {edge: 1.0 for (source, to), edge in edges.items() if to in own and source not in own}
+            program.nearly(terms, float(passed[file][line]), _LINES, at_least=True)
     for (file, line, is_caller), of_blocks in by_line.items():
-        rows = texts[file].splitlines()
-        times = _times(of_blocks, rows[line - 1] if 0 < line <= len(rows) else "", is_caller)
+        times = _times(of_blocks, row_of((file, line)) if file in files else "", is_caller)
         if times:
             terms = {runs[index]: number for index, number in times.items()}
             program.nearly(terms, float(passed_at((file, line))), _LINES)

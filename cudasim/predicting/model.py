@@ -32,6 +32,7 @@ from cudasim.predicting.occupancy import Occupancy
 from cudasim.predicting.pace import clocks_of_blocks
 from cudasim.predicting.pipes import busy_of
 from cudasim.predicting.sampling import Sample
+from cudasim.predicting.statements import Statements
 
 
 @dataclass(frozen=True)
@@ -88,7 +89,9 @@ class Terms:
     traffic: Traffic
     instructions: float  # of warps
     clocks_alone: float
-    units: dict[str, float] = field(default_factory=dict)  # part of its peak that each unit of ncu's reaches
+    # Part of its peak that each unit of ncu's reaches: at ncu's clock, and at the one of these times.
+    units: dict[str, float] = field(default_factory=dict)
+    units_here: dict[str, float] = field(default_factory=dict)
     clocks_of_blocks: np.ndarray | None = None  # of a warp alone, by block of the code
     waits: dict[str, float] = field(default_factory=dict)  # clocks of a warp alone, by ncu's reasons
 
@@ -99,7 +102,7 @@ def _norm(power: float, *values: float) -> float:
 
 
 def _load_latencies(
-    sample: Sample, traffic: Traffic, card: Card, files: set[str], factor: float, dram_factor: float
+    sample: Sample, traffic: Traffic, card: Card, files: Statements, factor: float, dram_factor: float
 ):
     """A function: the clocks of a load of global memory, by its line's hits in L1: those of the load there
     that misses most, for which the others wait."""
@@ -130,7 +133,7 @@ _MACHINE = {("shared", "ld"): ("LDS",), ("shared", "st"): ("STS",), ("global", "
 
 
 def _merged(
-    code: MachineCode, flow: Flow, sample: Sample, files: set[str]
+    code: MachineCode, flow: Flow, sample: Sample, files: Statements
 ) -> dict[Instruction, tuple[float, float]]:
     """Of each load and store, the part that the compiler made wider, and how many of it are one then.
 
@@ -165,7 +168,7 @@ def _merged(
     return found
 
 
-def _issued(code: MachineCode, flow: Flow, sample: Sample, files: set[str]) -> dict[Instruction, float]:
+def _issued(code: MachineCode, flow: Flow, sample: Sample, files: Statements) -> dict[Instruction, float]:
     """Of each load, the part that the machine makes: what a line reads again and again, the compiler may
     keep in registers, as a product's operands and what does not change in a loop.
 
@@ -257,7 +260,7 @@ _ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
 _ADDS = ("VOTEU", "UFLO", "REDUX", "MATCH")
 
 
-def _atomic_lines(code: MachineCode, flow: Flow, files: set[str]) -> _AtomicLines:
+def _atomic_lines(code: MachineCode, flow: Flow, files: Statements) -> _AtomicLines:
     floats, updating, adding = set(), set(), set()
     for one, _ in flow.executed(code):
         where = line_of(one, files)
@@ -271,32 +274,39 @@ def _atomic_lines(code: MachineCode, flow: Flow, files: set[str]) -> _AtomicLine
 
 
 def _atomic_clocks(sample: Sample, traffic: Traffic, lines: _AtomicLines, fitted: Efficiencies) -> float:
-    """Clocks of L2 for atomics of global memory. A slice updates a sector for one request after another.
+    """Clocks of L2 for atomics of global memory. A slice updates a line for one request after another.
 
     Whole numbers for one address are added before, which takes little; floats are not, for their order
     matters, and each is an update: of 32 for one address ncu counts 54 sectors of L2, of 32 whole numbers for
-    seven addresses 13. Requests of one sector each mostly meet at the same one.
+    seven addresses 13, which took 11.5 clocks. Requests of one sector each mostly meet at the same one. A
+    crowded line of which each request updates several sectors takes longer: bytes at random in 256 bins, 4 of
+    a warp in each of 8 lines, took 16.3 clocks for a line, and all 32 bins of a line 19 (an H100).
     """
     clocks = 0.0
     for one in sample.instructions:
         if (one.space, one.operation) != ("global", "atom") or not one.requests:
             continue
-        operations = one.sectors * sample.scale
+        operations = one.lines * sample.scale
+        in_line = one.sectors / max(1, one.lines)
         spread = one.sectors / one.requests  # different sectors of a request
-        crowded = min(1.0, operations / max(1.0, traffic.updated) / 1000)
+        crowded = min(1.0, one.sectors * sample.scale / max(1.0, traffic.updated) / 1000)
         where = (one.place.file, one.place.line)
         if where in lines.added:
             meeting = 0.0
         elif where in lines.floats:
             meeting = fitted.atomic * (one.threads - one.addresses) / max(1, one.sectors)
         else:
-            meeting = 0.35 * (one.threads / max(1, one.addresses) - 1)
-        each = fitted.atomic * (0.55 + 0.45 * crowded) + meeting
-        at_once = min(_L2_SLICES, traffic.updated) if spread >= 2 else 1.0 + (1 - crowded) * (_L2_SLICES - 1)
-        clocks += operations * each / max(1.0, min(at_once, traffic.updated))
+            meeting = _MEETING * (one.threads / max(1, one.addresses) - 1)
+        several = min(1.0, in_line - 1.0) * (_SEVERAL_SECTORS - fitted.atomic)
+        each = 0.55 * fitted.atomic * in_line * (1 - crowded) + (fitted.atomic + several) * crowded + meeting
+        places = traffic.updated_lines
+        at_once = min(_L2_SLICES, places) if spread >= 2 else 1.0 + (1 - crowded) * (_L2_SLICES - 1)
+        clocks += operations * each / max(1.0, min(at_once, places))
     return clocks
 
 
+_SEVERAL_SECTORS = 17.0  # clocks of a slice for a request that updates several sectors of a crowded line
+_MEETING = 2.4  # clocks for whole numbers of a request that meet at an address, for each but the first
 _L2_SLICES = 48.0  # that update at a time: of an H100; others have about as many for their size
 
 
@@ -304,7 +314,8 @@ def _units(
     busy: dict[str, float], l2: float, dram: float, fills: float, seconds: float, fitted: Efficiencies
 ) -> dict[str, float]:
     """The part of its peak that each unit of ncu's speed-of-light page reaches. L1 has the requests of the
-    LSU in it. L2 has what DRAM fills it with, and where it has two halves what goes from one to the other."""
+    LSU in it. L2 has what DRAM fills it with, and where it has two halves what goes from one to the other;
+    it has not what few slices work at while the others have nothing to do."""
     peaks = {"issue slots": fitted.issue, "LSU": fitted.lsu}
     parts = {name: of * peaks.get(name, fitted.pipes) / seconds for name, of in busy.items()}
     l1 = parts.pop("L1 and shared memory")
@@ -320,7 +331,7 @@ def _units(
 _BOTH_HALVES = 1.37  # ncu's L2 throughput of streams on an H200, by their bytes
 
 
-def _busiest(code: MachineCode, sample: Sample, files: set[str]) -> tuple[np.ndarray, np.ndarray]:
+def _busiest(code: MachineCode, sample: Sample, files: Statements) -> tuple[np.ndarray, np.ndarray]:
     """By how much oftener the busiest warp of a thread block, and of all, runs each block of the code than
     warps do on average."""
     by_line = {(place.file, place.line): of for place, of in sample.passed.items()}
@@ -350,7 +361,7 @@ def predict_terms(
     sharing: Sharing,
     card: Card,
     held: Occupancy,
-    files: set[str],
+    files: Statements,
     fitted: Efficiencies = EFFICIENCIES,
 ) -> Terms:
     """The terms of a launch whose blocks the card can hold."""
@@ -411,7 +422,8 @@ def predict_terms(
     )
     l2_bytes = traffic.l2_read + atomics + 32 * sample.scale * _written(sample, merged, fitted)
     atomic_clocks = _atomic_clocks(sample, traffic, _atomic_lines(code, flow, files), fitted)
-    l2 = l2_bytes / (card.l2_bandwidth * fitted.l2) + atomic_clocks / card.clock_hz
+    of_bytes = l2_bytes / (card.l2_bandwidth * fitted.l2)
+    l2 = of_bytes + atomic_clocks / card.clock_hz
     dram = (traffic.dram_read + traffic.dram_written) / (card.dram_bandwidth * fitted.dram)
     running = _norm(fitted.norm, on_processors, max(l2, dram))  # what goes to DRAM goes through L2 meanwhile
     seconds = running + card.launch_seconds
@@ -420,7 +432,14 @@ def predict_terms(
     of_dram = card.l2_of_dram
     fills = of_dram["read"] * traffic.dram_read + of_dram["written"] * traffic.dram_written
     fills /= card.dram_bytes_per_second
-    units = _units(in_all, l2, dram * card.dram_efficiency, fills, seconds, fitted)
+
+    def units(slower: float) -> dict[str, float]:
+        """With multiprocessors so much slower, and without what a launch costs that does nothing."""
+        there = _norm(fitted.norm, on_processors * slower, max(l2, dram))
+        parts = {name: of * slower for name, of in in_all.items()}
+        found = _units(parts, of_bytes, dram * card.dram_efficiency, fills, there, fitted)
+        return found | {"L1": found["L1"] / min(1.0, each)}  # of those that have blocks
+
     return Terms(
         in_all,
         clocks_alone * math.ceil(rounds) / card.clock_hz,
@@ -432,7 +451,8 @@ def predict_terms(
         traffic,
         instructions * sample.scale,
         clocks_alone,
-        units,
+        units(card.clock_hz / card.ncu_clock_hz),
+        units(1.0),
         alone,
         {name: float(clocks) / warps for name, clocks in _weighted(waits, flow.runs).items()},
     )

@@ -24,10 +24,11 @@ from cudasim.predicting.model import EFFICIENCIES, Terms, predict_terms
 from cudasim.predicting.occupancy import Occupancy, occupancy
 from cudasim.predicting.pipes import kind_of
 from cudasim.predicting.sampling import Sample, copied, take_sample
+from cudasim.predicting.statements import Statements
 
 NOT_MODELLED = (
     "not modelled: DRAM's pages, the halves of L2, instruction caches, a clock that falls under load, TMA, "
-    "clusters, blocks that wait for each other"
+    "clusters, blocks that wait for each other, lanes that read constants at different places"
 )
 _UNITS = {"compute": "Compute (SM)", "L1": "L1/TEX", "L2": "L2", "DRAM": "DRAM"}  # as ncu's page calls them
 
@@ -124,13 +125,13 @@ class Prediction:
     def lines(self) -> pd.DataFrame:
         """By line of the source: warp instructions of the launch, the part of the clocks of a warp alone,
         what the line asks of memory, and its text."""
-        one, scale = self.on[0], self.sample.scale
+        one, scale, files = self.on[0], self.sample.scale, Statements(self.texts)
         found: dict[tuple[str, int], dict[str, float]] = defaultdict(lambda: defaultdict(float))
         clocks = one.terms.clocks_of_blocks if one.terms else None
         for block in one.code.blocks:
             runs = float(one.flow.runs[block.index])
             for instruction in block.instructions if runs > 0 else ():
-                where = line_of(instruction, set(self.texts))
+                where = line_of(instruction, files)
                 if where is None:
                     continue
                 found[where]["instructions"] += runs * scale
@@ -306,6 +307,8 @@ def predicted(
     took: float = 0.0,
 ) -> Prediction:
     """The prediction of a launch of which there is a sample. codes: by architecture; None without nvcc."""
+    files = Statements(texts)
+    sample = files.of_sample(sample)
     sharing: Sharing = sharing_of(sample)
     estimated = None if codes else without_nvcc.estimated(sample, texts)
     flows: dict[str, Flow] = {}
@@ -315,11 +318,11 @@ def predicted(
         if codes:
             code = codes[name]
             if name not in flows:
-                flows[name] = flow_of(code, sample, texts)
+                flows[name] = flow_of(code, sample, files)
             flow = flows[name]
         else:
             code, flow = estimated
         held = occupancy(of, sample.threads, code.registers, code.shared_bytes + sample.dynamic_shared_bytes)
-        terms = predict_terms(code, flow, sample, sharing, of, held, set(texts)) if held.blocks else None
+        terms = predict_terms(code, flow, sample, sharing, of, held, files) if held.blocks else None
         on.append(OnCard(of, code, flow, held, terms))
     return Prediction(kernel, sample, on, texts, took)

@@ -113,3 +113,77 @@ def test_floats_that_all_lanes_add_to_one_address_are_added_one_by_one():
         return cudasim.predict(kernel[4096, 256], values, np.zeros(1, values.dtype), gpu="H100").seconds
 
     assert seconds("float") > 3 * seconds("int")
+
+
+@needs_nvcc
+def test_a_statement_of_several_lines_is_one_place():
+    """nvcc names the line of each load's own text, the simulator's compiler the statement's first."""
+    source = """
+    __global__ void product(const float *x, float *y, int n) {
+        __shared__ float a[8][32], b[8][32];
+        float sum[8] = {0};
+        for (int t = 0; t < n; t++) {
+            for (int k = 0; k < 8; k++)
+                a[k][threadIdx.x] = b[k][threadIdx.x] = x[(t * 8 + k) * 32 + threadIdx.x];
+            __syncthreads();
+            #pragma unroll
+            for (int k = 0; k < 8; k++) {
+                #pragma unroll
+                for (int m = 0; m < 8; m++) {
+                    float const left =
+                        a[k][threadIdx.x / 8 * 8 + m];
+                    float const right =
+                        b[k][threadIdx.x];
+                    sum[m] += left *
+                              right;
+                }
+            }
+            __syncthreads();
+        }
+        for (int m = 0; m < 8; m++)
+            y[m * 32 + threadIdx.x] = sum[m];
+    }"""
+    n = 40
+    assert runs_in_a_warp(source, "FFMA", floats(n * 8, 32), floats(8, 32), n) == pytest.approx(
+        64 * n, rel=0.15
+    )
+
+
+@needs_nvcc
+def test_a_power_runs_its_usual_path():
+    """The counts do not tell which way warps go within powf()."""
+    source = """
+    __global__ void power(const float *x, float *y, float of) {
+        float value = x[threadIdx.x];
+        if (value <= 0.0f)
+            value = 0.0f;
+        else
+            value = powf(value, of);
+        y[threadIdx.x] = value;
+    }"""
+    assert runs_in_a_warp(source, "FFMA", floats(32) + 0.1, floats(32), 2.2) > 10
+
+
+@needs_nvcc
+def test_updates_of_several_sectors_of_a_line_wait_for_each_other():
+    """Bytes at random in 256 bins took an H100 16 clocks of L2 for a warp, in 8 lines at a time."""
+    source = """
+    __global__ void histogram(const unsigned char *x, int *bins) {
+        atomicAdd(&bins[x[blockIdx.x * blockDim.x + threadIdx.x]], 1);
+    }"""
+    n = 1 << 20
+    x = np.random.default_rng(0).integers(0, 256, n, dtype=np.uint8)
+    found = cudasim.predict(
+        cudasim.kernel(source)[n // 256, 256], x, np.zeros(256, np.int32), gpu="H100", seconds=0.5
+    )
+    clocks = found.on[0].terms.l2 * found.on[0].card.clock_hz / (n / 32)
+    assert 14 < clocks < 20
+
+
+@needs_nvcc
+def test_percentages_are_those_of_ncus_clock_where_the_card_has_it():
+    source = "__global__ void add(float *x) { x[blockIdx.x * blockDim.x + threadIdx.x] += 1; }"
+    found = cudasim.predict(cudasim.kernel(source)[1 << 14, 256], floats(1 << 22), gpu=["H100", "T4"])
+    slow, same = (one.terms for one in found.on)
+    assert 1 < slow.units["compute"] / slow.units_here["compute"] < 1.98 / 1.59
+    assert same.units == same.units_here

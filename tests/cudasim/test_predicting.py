@@ -19,6 +19,7 @@ from cudasim.predicting.cards import FOLDER, card, cards
 from cudasim.predicting.flow import flow_of
 from cudasim.predicting.occupancy import occupancy
 from cudasim.predicting.sampling import chosen_blocks, copied, take_sample
+from cudasim.predicting.statements import Statements
 
 ROOT = Path(__file__).resolve().parents[2]
 needs_nvcc = pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
@@ -230,7 +231,8 @@ def of_a_warp(source, *arguments):
     kernel = cudasim.kernel(source)
     sample = take_sample(kernel[1, 32], arguments, 1 << 15)
     code = machine_code.machine_code(kernel, Instance(kernel._signature), "sm_90")
-    return code, flow_of(code, sample, {kernel.file: kernel.source})
+    files = Statements({kernel.file: kernel.source})
+    return code, flow_of(code, files.of_sample(sample), files)
 
 
 def times(code, flow, wanted) -> float:

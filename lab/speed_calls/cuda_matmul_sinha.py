@@ -1,0 +1,21 @@
+"""bhaiyaadityasinha/cuda-matmul: five matrix products."""
+
+from speed_calls.calls import Timed, floats
+
+REPOSITORY = "bhaiyaadityasinha/cuda-matmul"
+N = 2048
+
+
+def product(kernel, tiles):
+    make = lambda: (floats(N, N), floats(N, N), floats(N, N), N)  # noqa: E731
+    grid = (N // tiles[0], N // tiles[1])
+    return Timed("cuda/matmul_kernels.cu", f"matmul_{kernel}", grid, (16, 16), make, ladder="product")
+
+
+LAUNCHES = [
+    product("naive", (16, 16)),
+    product("smem", (16, 16)),
+    product("1d_tiled", (16, 128)),
+    product("2d_tiled", (64, 64)),
+    product("vec4", (64, 64)),
+]
