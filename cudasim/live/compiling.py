@@ -122,7 +122,8 @@ def _simulator_text(text: str, instances, variables, structs) -> str:
     for index, instance in enumerate(instances):
         lines += [
             f'SIM_EXPORT __attribute__((no_sanitize("thread"))) void enter_{index}(const void *arguments) {{',
-            f"    sim_enter<{instance.expression}>({instance.expression}, arguments);",
+            f"    sim_enter<(decltype(sim_entered({instance.expression}))){instance.expression}>"
+            f"({instance.expression}, arguments);",
             "}",
             f"SIM_EXPORT unsigned cluster_{index}(int axis) {{",
             *_template_constants(instance),

@@ -24,6 +24,8 @@ template <auto address> struct sim_constant_kernel {
         address(values...);
     }
 };
+/* The kernel's type, of functions of its name: it alone returns nothing. */
+template <class... A> auto sim_entered(void (*kernel)(A...)) -> void (*)(A...);
 template <auto address, class... A>
 __attribute__((no_sanitize("thread"))) SIM_INLINE void sim_enter(void (*kernel)(A...),
                                                                  const void *arguments) {
