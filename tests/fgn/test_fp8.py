@@ -10,9 +10,10 @@ from fgn.chains import Shape, problem, random_inputs
 from fgn.functional import chain_forward, linear, plan_of, run_chain
 from fgn.measure.accuracy import relative_error
 from fgn.native import repeated, tuned
+from fgn.native.library import ffi, for_device
 from fgn.plans import DEVICES, QUANTISED, plan
 from fgn.reference import chain_reference64
-from fgn.structs import PRODUCT
+from fgn.structs import PRODUCT, chain_struct
 
 CPU = torch.device("cpu")
 LARGEST, LARGEST_SCALE = 448.0, 126
@@ -191,3 +192,18 @@ def test_the_plan_rounds_where_that_saves_time():
     assert words[0][0] == (QUANTISED,) and (QUANTISED,) not in words[1]
     elsewhere = plan(chain, large, None, precision="fp8", device=DEVICES["A100"])
     assert elsewhere.version != "hopper"
+
+
+@pytest.mark.simulator
+def test_the_library_refuses_fp8_of_other_types():
+    chain, shape = problem("gemm_groupnorm_hardtanh", Shape(40, 64, 96, 8))
+    library = for_device("cpu").load()
+    c_chain = chain_struct(library, chain, shape, "fp8", {})
+    made = ffi().new("fgn_plan *")
+    assert library.fgn_plan_chain(library.FGN_BEST_VERSION, c_chain, ffi().NULL, made) == library.FGN_OK
+    c_chain.type = library.FGN_FLOAT16
+    status = library.fgn_plan_chain(library.FGN_BEST_VERSION, c_chain, ffi().NULL, made)
+    assert status == library.FGN_INVALID_ARGUMENT
+    assert (
+        ffi().string(library.fgn_last_error()) == b"precision is FGN_FP8, which is of FGN_BFLOAT16; type is 1"
+    )
