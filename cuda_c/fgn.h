@@ -45,13 +45,12 @@ typedef enum fgn_status {
 /* The type of the elements of x, the weight and y. Sums and statistics are float32 in all of them. */
 typedef enum fgn_type { FGN_FLOAT32 = 0, FGN_FLOAT16 = 1, FGN_BFLOAT16 = 2 } fgn_type;
 
-/* What a product may round its factors to. FGN_TF32, of float32 elements, and FGN_FP8, of bfloat16 ones, are
- * permissions: a version that has no such product, or whose other one is faster, does not use them. */
+/* What a product may round its factors to. FGN_TF32 (of float32) and FGN_FP8 (of bfloat16) are permissions: a
+ * version that has no such product, or whose other one is faster, does not use them. */
 typedef enum fgn_precision {
     FGN_IEEE = 0, /* nothing: as accurate as a float32 product */
     FGN_TF32 = 1, /* 11 significant bits (tf32) */
-    FGN_FP8 = 2   /* 4 significant bits (e4m3), each row scaled by a power of two: x's by sample, the weight's
-                   * by output channel. Of bfloat16 elements */
+    FGN_FP8 = 2   /* 4 significant bits (e4m3), each row of x and of the weight scaled by a power of two */
 } fgn_precision;
 
 /* The pointwise operators, as torch defines them. `v` is the value, `c` its output channel, `r` its row. NaN
@@ -122,8 +121,7 @@ typedef struct fgn_chain {
     fgn_precision precision;
     fgn_type vector_type; /* of the vectors below: FGN_FLOAT32, or `type` where a version reads that */
     int frozen;           /* 1: the caller promises that `prepared` is still this weight's */
-    int x_is_split;       /* 1: the caller has put x's float16 halves where a version that splits x has them,
-                           * at the beginning of the workspace; such a chain is frozen. The backward's */
+    int x_is_split;       /* 1: x's float16 halves already are at the workspace's beginning; needs frozen */
     int can_multiply;     /* 1: the caller can make the product itself, with a library such as cuBLAS: a plan
                            * may then ask for it (fgn_plan.product_bytes). 0: no plan does */
     int before_count, after_count;

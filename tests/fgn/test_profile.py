@@ -351,7 +351,7 @@ def test_a_call_that_cannot_be_sent_is_refused(tmp_path):
         ({"version": "fastest"}, "version: expected some of naive, .*, got 'fastest'"),
         ({"rivals": ["jax"]}, "rivals: expected some of torch eager, .*, got 'jax'"),
         ({"set": "everything"}, "set: expected one of bytes, default, got 'everything'"),
-        ({"precision": "fp8"}, "precision: expected one of ieee, .*, got 'fp8'"),
+        ({"precision": "fp9"}, "precision: expected one of ieee, .*, got 'fp9'"),
         ({"shape": (1, 2)}, "shape: expected"),
         (
             {"metrics": ["joules"], "shape": NARROW, "recorded": "h200"},
