@@ -122,28 +122,19 @@ def _of_parboil(name: str, sources: str, call: str, other: str = "", **how: str)
     return App(name, f"benchmarks/{name}", f"{named} {shared}parboil_cuda.c", call, flags, **how)
 
 
+def _of_neutrons(name: str, call: str) -> App:
+    return App(
+        *(name, f"{name}/cuda", "*.cu", f"./{name}.exe {call}", "-std=c++14"),
+        other="gcc -O2 -fopenmp -DOPENMP ../openmp-threading/*.c -lm -o other.exe",
+        same=r"checksum: (\d+)",
+        code=1,  # for a checksum that it does not know, at a size of our own
+    )
+
+
 APPS = {
     "mini_apps": [
-        App(
-            "XSBench",
-            "XSBench/cuda",
-            "*.cu",
-            "./XSBench.exe -m event -s small -g 100 -l 2000",
-            "-std=c++14",
-            other="gcc -O2 -fopenmp -DOPENMP ../openmp-threading/*.c -lm -o other.exe",
-            same=r"checksum: (\d+)",
-            code=1,  # for a checksum that it does not know, at a size of our own
-        ),
-        App(
-            "RSBench",
-            "RSBench/cuda",
-            "*.cu",
-            "./RSBench.exe -m event -s small -l 1000",
-            "-std=c++14",
-            other="gcc -O2 -fopenmp -DOPENMP ../openmp-threading/*.c -lm -o other.exe",
-            same=r"checksum: (\d+)",
-            code=1,  # for a checksum that it does not know, at a size of our own
-        ),
+        _of_neutrons("XSBench", "-m event -s small -g 100 -l 2000"),
+        _of_neutrons("RSBench", "-m event -s small -l 1000"),
         App(
             "BabelStream",
             "BabelStream",

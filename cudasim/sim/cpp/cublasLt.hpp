@@ -277,16 +277,18 @@ inline cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtM
         results[(*found)++] = {};
     return CUBLAS_STATUS_SUCCESS;
 }
+inline size_t sim_lt_place(const cublasLtMatrixLayoutOpaque_t &of, size_t row, size_t column) {
+    return of.order == CUBLASLT_ORDER_COL ? row + column * (size_t)of.ld : row * (size_t)of.ld + column;
+}
 /* op(matrix), in columns. */
 template <class W>
 std::vector<W> sim_lt_matrix(const void *from, const cublasLtMatrixLayoutOpaque_t &of, bool is_turned,
                              int batch) {
     size_t rows = is_turned ? of.columns : of.rows, columns = is_turned ? of.rows : of.columns;
-    bool runs_down = (of.order == CUBLASLT_ORDER_COL) != is_turned;
     std::vector<W> matrix(rows * columns);
     for (size_t column = 0; column < columns; column++)
         for (size_t row = 0; row < rows; row++) {
-            size_t at = runs_down ? row + column * (size_t)of.ld : row * (size_t)of.ld + column;
+            size_t at = is_turned ? sim_lt_place(of, column, row) : sim_lt_place(of, row, column);
             matrix[row + column * rows] =
                 sim_read_as<W>(from, of.type, (size_t)(batch * of.apart * (of.count > 1)) + at);
         }
@@ -326,9 +328,8 @@ template <class W> struct sim_lt_product {
                     largest = std::max(largest, (float)std::abs(value));
                     if (of.scale_d && sim_is_float8(layout_d.type))
                         value *= *of.scale_d;
-                    size_t ld = (size_t)layout_d.ld;
-                    size_t at = layout_d.order == CUBLASLT_ORDER_COL ? row + column * ld : row * ld + column;
-                    sim_write_as(d, layout_d.type, (size_t)(batch * layout_d.apart) + at, value);
+                    size_t at = (size_t)(batch * layout_d.apart) + sim_lt_place(layout_d, row, column);
+                    sim_write_as(d, layout_d.type, at, value);
                 }
         }
         if (of.amax)

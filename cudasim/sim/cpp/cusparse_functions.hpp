@@ -83,6 +83,18 @@ inline bool sim_sparse_fits(const char *function, cudaDataType compute, cudaData
         return sim_library_lacks(function, "product with a value of the type", of), false;
     return true;
 }
+inline bool sim_sparse_fit(const char *function, cudaDataType compute,
+                           std::initializer_list<cudaDataType> of) {
+    return std::all_of(of.begin(), of.end(),
+                       [=](auto one) { return sim_sparse_fits(function, compute, one); });
+}
+/* values[at] = scale sum + rest values[at], which is read only where it counts. */
+template <class W> void sim_sparse_store(void *values, cudaDataType type, size_t at, W scale, W sum, W rest) {
+    sum *= scale;
+    if (rest != W())
+        sum += rest * sim_read_as<W>(values, type, at);
+    sim_write_as(values, type, at, sum);
+}
 
 /* ---- Products ---- */
 
@@ -93,9 +105,8 @@ inline cusparseStatus_t sim_sparse_product(const char *function, cusparseHandle_
                                            const cusparseDnMatDescr &c, cudaDataType compute) {
     if (!handle)
         return CUSPARSE_STATUS_NOT_INITIALIZED;
-    for (cudaDataType of : {a.type, b.type, c.type})
-        if (!sim_sparse_fits(function, compute, of))
-            return CUSPARSE_STATUS_NOT_SUPPORTED;
+    if (!sim_sparse_fit(function, compute, {a.type, b.type, c.type}))
+        return CUSPARSE_STATUS_NOT_SUPPORTED;
     bool is_turned = opa != CUSPARSE_OPERATION_NON_TRANSPOSE,
          is_b_turned = opb != CUSPARSE_OPERATION_NON_TRANSPOSE;
     if (c.rows != (is_turned ? a.columns : a.rows) ||
@@ -120,13 +131,9 @@ inline cusparseStatus_t sim_sparse_product(const char *function, cusparseHandle_
                 });
                 W scale = by.get(), rest = before.get();
                 for (int64_t row = 0; row < c.rows; row++)
-                    for (int64_t j = 0; j < c.columns; j++) {
-                        size_t at = sim_place(c, batch, row, j);
-                        W sum = scale * sums[(size_t)(row * c.columns + j)];
-                        if (rest != W())
-                            sum += rest * sim_read_as<W>(c.values, c.type, at);
-                        sim_write_as(c.values, c.type, at, sum);
-                    }
+                    for (int64_t j = 0; j < c.columns; j++)
+                        sim_sparse_store(c.values, c.type, sim_place(c, batch, row, j), scale,
+                                         sums[(size_t)(row * c.columns + j)], rest);
             }
         });
     });

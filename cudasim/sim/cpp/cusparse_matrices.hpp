@@ -34,9 +34,8 @@ inline cusparseStatus_t cusparseSDDMM(cusparseHandle_t handle, cusparseOperation
         return CUSPARSE_STATUS_NOT_INITIALIZED;
     cusparseDnMatDescr a = *of_a, b = *of_b;
     cusparseSpMatDescr c = *of_c;
-    for (cudaDataType of : {a.type, b.type, c.type})
-        if (!sim_sparse_fits(__func__, compute, of))
-            return CUSPARSE_STATUS_NOT_SUPPORTED;
+    if (!sim_sparse_fit(__func__, compute, {a.type, b.type, c.type}))
+        return CUSPARSE_STATUS_NOT_SUPPORTED;
     if (!sim_sparse_is_csr(__func__, c))
         return CUSPARSE_STATUS_NOT_SUPPORTED;
     bool turns_a = opa != CUSPARSE_OPERATION_NON_TRANSPOSE, turns_b = opb != CUSPARSE_OPERATION_NON_TRANSPOSE;
@@ -55,10 +54,7 @@ inline cusparseStatus_t cusparseSDDMM(cusparseHandle_t handle, cusparseOperation
                     for (int64_t l = 0; l < k; l++)
                         sum += sim_sparse_operand<W>(a, a.count > 1 ? batch : 0, opa, row, l) *
                                sim_sparse_operand<W>(b, b.count > 1 ? batch : 0, opb, l, column);
-                    sum *= scale;
-                    if (rest != W())
-                        sum += rest * sim_read_as<W>(c.values, c.type, (size_t)i);
-                    sim_write_as(c.values, c.type, (size_t)i, sum);
+                    sim_sparse_store(c.values, c.type, (size_t)i, scale, sum, rest);
                 });
         });
     });
@@ -111,9 +107,8 @@ inline cusparseStatus_t sim_sparse_solve(const char *function, cusparseHandle_t 
                                          const cusparseDnMatDescr &c, cudaDataType compute) {
     if (!handle)
         return CUSPARSE_STATUS_NOT_INITIALIZED;
-    for (cudaDataType of : {a.type, b.type, c.type})
-        if (!sim_sparse_fits(function, compute, of))
-            return CUSPARSE_STATUS_NOT_SUPPORTED;
+    if (!sim_sparse_fit(function, compute, {a.type, b.type, c.type}))
+        return CUSPARSE_STATUS_NOT_SUPPORTED;
     if (a.format == CUSPARSE_FORMAT_CSC || a.count > 1 || b.count > 1 || c.count > 1)
         return sim_library_lacks(function, "matrices of CSC, or batches, of the number", a.count),
                CUSPARSE_STATUS_NOT_SUPPORTED;
