@@ -97,41 +97,57 @@ static inline __host__ __device__ int loaded_vector_bytes(int vectors, int chann
            vectors * channels * (int)sizeof(float);
 }
 
-/* How many vectors are loaded together, to wait for memory once and not four times. */
-#define VECTORS_TOGETHER 4
+/* Writes down where each vector's values are, from channel `first` on. */
+static inline __device__ void point_to_vectors(const struct ending *ending, unsigned char *memory,
+                                               int64_t first, int count) {
+    const float **vector = (const float **)memory;
+    const float *loaded = (const float *)(memory + loaded_vector_bytes(0, 0));
+    if (threadIdx.x < MOST_VECTORS) {
+        int number = threadIdx.x;
+        bool is_there = number < ending->vectors && ending->from[number];
+        const float *to =
+            ending->direct ? (const float *)ending->from[number] : loaded + number * count - first;
+        vector[number] = is_there ? to : NULL;
+    }
+}
+
+/* This many vectors are read together, to wait for memory once. */
+#define VECTORS_TOGETHER 8
+
+/* Reads a channel's elements of the first vectors, as they are in memory. */
+static __forceinline__ __device__ void read_channel(uint32_t *bits, const struct ending *ending,
+                                                    int64_t channel) {
+#pragma unroll
+    for (int i = 0; i < VECTORS_TOGETHER; i++)
+        bits[i] = ending->from[i] ? element_bits(ending->from[i], channel, ending->vector_type) : 0;
+}
+
+/* Stores them as floats, `count` apart, and loads those of further vectors. */
+static __forceinline__ __device__ void keep_channel(float *loaded, const uint32_t *bits,
+                                                    const struct ending *ending, int64_t channel, int count) {
+#pragma unroll
+    for (int i = 0; i < VECTORS_TOGETHER; i++)
+        if (ending->from[i])
+            loaded[i * count] = float_of_bits(bits[i], ending->vector_type);
+#pragma unroll 1
+    for (int i = VECTORS_TOGETHER; i < ending->vectors; i++)
+        if (ending->from[i])
+            loaded[i * count] = element_at(ending->from[i], channel, ending->vector_type);
+}
 
 /* Loads the vectors' values of `count` channels from `first` on, of any type. All threads of the block call
  * it, and synchronise before they read the values. */
 static inline __device__ void load_vectors(const struct ending *ending, unsigned char *memory, int64_t first,
                                            int count) {
-    const float **vector = (const float **)memory;
     float *loaded = (float *)(memory + loaded_vector_bytes(0, 0));
-    int vectors = ending->vectors;
-    if (threadIdx.x < MOST_VECTORS) {
-        int number = threadIdx.x;
-        bool is_there = number < vectors && ending->from[number];
-        const float *to =
-            ending->direct ? (const float *)ending->from[number] : loaded + number * count - first;
-        vector[number] = is_there ? to : NULL;
-    }
+    point_to_vectors(ending, memory, first, count);
     if (ending->direct)
         return;
 #pragma unroll 1
     for (int i = threadIdx.x; i < count; i += blockDim.x) {
-#pragma unroll 1
-        for (int next = 0; next < vectors; next += VECTORS_TOGETHER) {
-            float value[VECTORS_TOGETHER] = {0.0f};
-#pragma unroll
-            for (int j = 0; j < VECTORS_TOGETHER; j++) {
-                const void *from = next + j < vectors ? ending->from[next + j] : NULL;
-                if (from)
-                    value[j] = element_at(from, first + i, ending->vector_type);
-            }
-#pragma unroll
-            for (int j = 0; j < VECTORS_TOGETHER; j++)
-                if (next + j < vectors)
-                    loaded[(next + j) * count + i] = value[j];
-        }
+        uint32_t bits[VECTORS_TOGETHER];
+        read_channel(bits, ending, first + i);
+        keep_channel(loaded + i, bits, ending, first + i, count);
     }
 }
 

@@ -4,7 +4,11 @@
  * is copied to shared memory once (cp.async), up to four k tiles before it is multiplied. A multiprocessor
  * has over 100 KB in flight and needs some 25 (4.3 TB/s over 132 multiprocessors times 700 ns). The rest is
  * the beginning and the end of a launch, some microseconds each: code that runs once waits until its
- * instructions come from memory. So the ending is short, and in the lanes' registers.
+ * instructions come from memory. They come faster in the order of memory than after a jump. So what every
+ * call runs has one copy and is contiguous, rare cases are functions elsewhere, and the ending is short and
+ * in the lanes' registers. With a copy of everything for each kind of factors, a small call that follows other
+ * kernels took an H100 4 to 6 us longer. The parameter vectors are read before the copies are started, and
+ * wait in registers: memory takes as long for both as for one.
  *
  * Parts, in the order of time: few_rows/ring.h (copies and stages), few_rows/product.h (the product, and how
  * float32 becomes factors of tensor cores), few_rows/parked.h (the sums of a block and of a cluster),
@@ -26,77 +30,89 @@
 #include "few_rows/second_launch.h"
 #include "shared/plan.h"
 
-/* The whole kernel. Every caller passes constants for `row_tiles` and `factors`. */
-static __forceinline__ __device__ void few_rows(const struct few_rows_args *args, int row_tiles,
-                                                enum mma_factors factors) {
-    struct warp_place place = place_of_warp(args, row_tiles);
-    const int element_bytes = element_bytes_of(factors), tiles_in_stage = place.warps_along * row_tiles;
-    struct lane_sources from = lane_sources(args, &place, row_tiles, element_bytes);
-    const int ahead = args->stages - 1; /* k tiles on their way while one is multiplied */
-    int filling = 0, reading = 0;       /* stages */
-#pragma unroll 1
-    for (; filling < ahead; filling++) {
-        if (filling < place.k_tiles)
-            load_k_tile(args, &from, filling, place.warps_along, element_bytes);
-        cp_async_commit_group();
-    }
-    griddepcontrol_launch_dependents();
-    if (!args->partial)
-        load_vectors(&args->ending, dynamic_shared + args->vectors_at, place.block_column,
-                     columns_here(args, &place));
-    clear_absent_rows(args, &from, tiles_in_stage);
+/* The product of a block, up to the sums in shared memory. Callers pass constants for `row_tiles` and
+ * `factors`; `filled` stages are on their way. */
+static __forceinline__ __device__ void multiply_block(const struct few_rows_args *args,
+                                                      const struct warp_place *place,
+                                                      struct lane_sources *from, int filled, int row_tiles,
+                                                      enum mma_factors factors) {
+    const int tiles_in_stage = place->warps_along * row_tiles;
+    int filling = filled, reading = 0; /* stages */
     if (factors == FLOAT32_PIECES_MMA)
         clear_pieces(args, tiles_in_stage);
-
     tile_sums sum[MOST_ROW_TILES];
 #pragma unroll
     for (int i = 0; i < row_tiles * COLUMN_TILES * 4; i++)
         sum[i / (COLUMN_TILES * 4)][i / 4 % COLUMN_TILES][i % 4] = 0.0f;
 #pragma unroll 1
-    for (int k_tile = 0; k_tile < place.k_tiles; k_tile++) {
+    for (int k_tile = 0; k_tile < place->k_tiles; k_tile++) {
         wait_for_k_tile(args->stages);
         __syncwarp();
         struct weight_operands w; /* of columns that the warp has brought itself */
         load_weight(&w, weight_in_stage(args, reading), factors);
         if (factors == FLOAT32_PIECES_MMA)
-            split_x(args, &from, k_tile, reading, tiles_in_stage);
+            split_x(args, from, k_tile, reading, tiles_in_stage);
         else if (factors == TF32_MMA)
-            round_x(args, &from, reading);
+            round_x(args, from, reading);
         __syncthreads(); /* all of x is here; everyone is done with the stage of the k tile before */
-        if (k_tile + ahead < place.k_tiles)
-            load_k_tile(args, &from, filling, place.warps_along, element_bytes);
+        if (k_tile + filled < place->k_tiles)
+            load_k_tile(args, from, filling, place->warps_along);
         cp_async_commit_group(); /* perhaps an empty group, so that one more is always one k tile more */
-        multiply_step(args, sum, &place, &w, k_tile, reading, row_tiles, factors);
+        multiply_step(args, sum, place, &w, k_tile, reading, row_tiles, factors);
         filling = filling + 1 < args->stages ? filling + 1 : 0;
         reading = reading + 1 < args->stages ? reading + 1 : 0;
     }
     __syncthreads(); /* nobody reads the stages any more */
-    park(args, &place, sum, row_tiles, factors);
+    park(args, place, sum, row_tiles, factors);
+}
+
+/* The whole kernel. The factors' products have code of their own. What is before and after them has one copy,
+ * since a call waits until its instructions come from memory. */
+static __forceinline__ __device__ void few_rows(const struct few_rows_args *args, int row_tiles) {
+    struct warp_place place = place_of_warp(args, row_tiles);
+    const int columns = columns_here(args, &place), column = threadIdx.x;
+    bool has_column = !args->partial && column < columns;
+    uint32_t vectors[VECTORS_TOGETHER]; /* on their way while the first copies are started */
+    if (has_column)
+        read_channel(vectors, &args->ending, place.block_column + column);
+    struct lane_sources from = lane_sources(args, &place, row_tiles, element_bytes_of(args->factors));
+    const int ahead = args->stages - 1; /* k tiles on their way while one is multiplied */
+#pragma unroll 1
+    for (int stage = 0; stage < ahead; stage++) {
+        if (stage < place.k_tiles)
+            load_k_tile(args, &from, stage, place.warps_along);
+        cp_async_commit_group();
+    }
+    griddepcontrol_launch_dependents();
+    unsigned char *vector_memory = dynamic_shared + args->vectors_at;
+    if (!args->partial)
+        point_to_vectors(&args->ending, vector_memory, place.block_column, columns);
+    if (has_column)
+        keep_channel((float *)(vector_memory + loaded_vector_bytes(0, 0)) + column, vectors, &args->ending,
+                     place.block_column + column, columns);
+    clear_absent_rows(args, &from, place.warps_along * row_tiles);
+
+    if (args->factors == FLOAT16_MMA)
+        multiply_block(args, &place, &from, ahead, row_tiles, FLOAT16_MMA);
+    else if (args->factors == BFLOAT16_MMA)
+        multiply_block(args, &place, &from, ahead, row_tiles, BFLOAT16_MMA);
+    else if (args->factors == TF32_MMA)
+        multiply_block(args, &place, &from, ahead, row_tiles, TF32_MMA);
+    else
+        multiply_block(args, &place, &from, ahead, row_tiles, FLOAT32_PIECES_MMA);
     end_block(args, &place, row_tiles);
 }
 
-static __forceinline__ __device__ void few_rows_of_any_factors(const struct few_rows_args *args,
-                                                               int row_tiles) {
-    if (args->factors == FLOAT16_MMA)
-        few_rows(args, row_tiles, FLOAT16_MMA);
-    else if (args->factors == BFLOAT16_MMA)
-        few_rows(args, row_tiles, BFLOAT16_MMA);
-    else if (args->factors == TF32_MMA)
-        few_rows(args, row_tiles, TF32_MMA);
-    else
-        few_rows(args, row_tiles, FLOAT32_PIECES_MMA);
-}
-
 __global__ void __launch_bounds__(THREADS, 1) few_rows_16_kernel(struct few_rows_args args) {
-    few_rows_of_any_factors(&args, 1);
+    few_rows(&args, 1);
 }
 
 __global__ void __launch_bounds__(THREADS, 1) few_rows_32_kernel(struct few_rows_args args) {
-    few_rows_of_any_factors(&args, 2);
+    few_rows(&args, 2);
 }
 
 __global__ void __launch_bounds__(THREADS, 1) few_rows_64_kernel(struct few_rows_args args) {
-    few_rows_of_any_factors(&args, 4);
+    few_rows(&args, 4);
 }
 
 CLUSTER_LAUNCHER(few_rows_16_kernel, struct few_rows_args)

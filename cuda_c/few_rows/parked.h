@@ -125,6 +125,9 @@ static __forceinline__ __device__ void end_groups(const struct few_rows_args *ar
     }
 }
 
+/* How many sums a lane reads before it adds them, to wait for shared memory once. */
+#define SUMS_TOGETHER 4
+
 /* Adds up four neighbouring sums over the warps along k of all blocks of the cluster. */
 static __forceinline__ __device__ void add_cluster(float *sum, const struct few_rows_args *args,
                                                    const struct warp_place *place, const float *parked,
@@ -136,13 +139,22 @@ static __forceinline__ __device__ void add_cluster(float *sum, const struct few_
 #pragma unroll 1
     for (int rank = 0; rank < args->cluster; rank++) {
         const float *from = parked;
-#pragma unroll 2
-        for (int along = 0; along < place->warps_along; along++, from += distance) {
-            float4 four = args->cluster > 1 ? ld_shared_cluster_v4(from, rank) : *(const float4 *)from;
-            sum[0] += four.x;
-            sum[1] += four.y;
-            sum[2] += four.z;
-            sum[3] += four.w;
+#pragma unroll 1
+        for (int along = 0; along < place->warps_along; along += SUMS_TOGETHER) {
+            float4 four[SUMS_TOGETHER];
+#pragma unroll
+            for (int i = 0; i < SUMS_TOGETHER; i++, from += distance) {
+                four[i] = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+                if (along + i < place->warps_along)
+                    four[i] = args->cluster > 1 ? ld_shared_cluster_v4(from, rank) : *(const float4 *)from;
+            }
+#pragma unroll
+            for (int i = 0; i < SUMS_TOGETHER; i++) {
+                sum[0] += four[i].x;
+                sum[1] += four[i].y;
+                sum[2] += four[i].z;
+                sum[3] += four[i].w;
+            }
         }
     }
 }

@@ -222,34 +222,32 @@ static CALLED __device__ uint4 gather_chunk(const unsigned char *from, int left,
     return chunk;
 }
 
-/* Does what start_copies() does by ordinary loads and stores, for rows that are not made of chunks. */
-static __forceinline__ __device__ void gather(const struct few_rows_args *args,
-                                              const struct lane_sources *from, int stage, int element_bytes) {
-    uint4 *weight = weight_in_stage(args, stage), *x = x_in_stage(args, stage);
+/* Does what start_copies() does by ordinary loads and stores, for rows that are not made of chunks. Few calls
+ * need it, so it is a function, and its code is out of the way. */
+static CALLED __device__ void gather(uint4 *weight, uint4 *x, struct lane_sources from, int element_bytes) {
 #pragma unroll 1
     for (int i = 0; i < LANE_COLUMNS; i++) {
-        int left = i * COPY_LINES < from->columns_left ? from->column_bytes : 0;
-        uint4 chunk = gather_chunk(from->column + i * from->lines4, left, element_bytes);
-        weight[place_of_copy(from, i)] = chunk;
+        int left = i * COPY_LINES < from.columns_left ? from.column_bytes : 0;
+        uint4 chunk = gather_chunk(from.column + i * from.lines4, left, element_bytes);
+        weight[place_of_copy(&from, i)] = chunk;
     }
 #pragma unroll
     for (int i = 0; i < 2 * X_SHARE; i++) {
-        if (from->rows_left[i / 2] <= i % 2 * COPY_LINES)
+        if (from.rows_left[i / 2] <= i % 2 * COPY_LINES)
             continue;
         uint4 chunk =
-            gather_chunk(from->row[i / 2] + i % 2 * from->lines4, from->row_bytes[i / 2], element_bytes);
-        x[place_of_copy(from, x_copy(i / 2) + i % 2)] = chunk;
+            gather_chunk(from.row[i / 2] + i % 2 * from.lines4, from.row_bytes[i / 2], element_bytes);
+        x[place_of_copy(&from, x_copy(i / 2) + i % 2)] = chunk;
     }
 }
 
 /* Copies a k tile, and goes on to the next. */
 static __forceinline__ __device__ void load_k_tile(const struct few_rows_args *args,
-                                                   struct lane_sources *from, int stage, int warps_along,
-                                                   int element_bytes) {
+                                                   struct lane_sources *from, int stage, int warps_along) {
     if (args->chunks)
         start_copies(args, from, stage);
     else
-        gather(args, from, stage, element_bytes);
+        gather(weight_in_stage(args, stage), x_in_stage(args, stage), *from, element_bytes_of(args->factors));
     int step = warps_along * STEP_BYTES;
     from->column += step;
     from->column_bytes -= step;

@@ -75,12 +75,20 @@ static inline uint16_t e4m3_pair(float low, float high) {
 
 /* ---- Elements of any type ---- */
 
+/* Loads one element's bits. Code that converts them later does not wait for them here. */
+static __forceinline__ __device__ uint32_t element_bits(const void *matrix, int64_t at, fgn_type type) {
+    return type == FGN_FLOAT32 ? ((const uint32_t *)matrix)[at] : ((const uint16_t *)matrix)[at];
+}
+
+static __forceinline__ __device__ float float_of_bits(uint32_t bits, fgn_type type) {
+    if (type == FGN_FLOAT32)
+        return __uint_as_float(bits);
+    return type == FGN_FLOAT16 ? float_of_float16((uint16_t)bits) : float_of_bfloat16((uint16_t)bits);
+}
+
 /* Loads one element of the type as float. */
 static __forceinline__ __device__ float element_at(const void *matrix, int64_t at, fgn_type type) {
-    if (type == FGN_FLOAT32)
-        return ((const float *)matrix)[at];
-    uint16_t bits = ((const uint16_t *)matrix)[at];
-    return type == FGN_FLOAT16 ? float_of_float16(bits) : float_of_bfloat16(bits);
+    return float_of_bits(element_bits(matrix, at, type), type);
 }
 
 static __forceinline__ __device__ void store_element(void *matrix, int64_t at, float value, fgn_type type) {
