@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from fgn.chains import Chain, Shape
 from fgn.fusing.accepting import NotAChain, as_operand
 from fgn.fusing.by_torch import by_torch
-from fgn.fusing.kept import MOST_KINDS, Last, dtypes_of, keep, kind_of
+from fgn.fusing.kept import MOST_KINDS, Last, as_vector, dtypes_of, keep, kind_of
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.fusing.parts import MOST_CHAINS, VALUE_AGAIN, ChainPart, Part
 from fgn.fusing.row_functions import ALL, RowsFound, Settings, settings_of
@@ -126,8 +126,7 @@ class RowsPart(Part):
         v = F.linear(matrix, weight, bias)
         last = Last(own, matrix, v, inner.settings(), chain, inner.checked, inner.operands, tensors)
         y = rows_forward(planned[0], v, planned[1])
-        if not last.copies:
-            self._keep(_kind(x, "x"), planned[0], v, last, operands, others)
+        self._keep(_kind(x, "x"), planned[0], v, last, operands, others)
         sizes = last.sizes or last.y_sizes
         if self.found.keeps_sum:
             return tuple([self._shaped(one, sizes) for one in y])
@@ -171,26 +170,37 @@ class RowsPart(Part):
             return None
 
     def _others_as_rows(self, last: Last, others):
-        """The operands after the function, as its launch reads them; None if it cannot read one, or would
-        have to copy one."""
+        """The operands after the function, as its launch reads them: one element is copied to a vector. None
+        if it cannot read one, or would have to copy one for another reason."""
         if not self.operands:
             return ()
-        behind = [others[number - 1] for number in self.operands]
-        for one in behind:
+        behind, results = [others[number - 1] for number in self.operands], last.results
+        seen: dict[int, Tensor] = {}  # an operand of several steps is seen once
+        for place, one in enumerate(behind):
             if type(one) not in ORDINARY_TENSORS:
                 return None
-        if last.sizes is not None:
-            rows, features = last.y_sizes[0], self._results(last.y_sizes[1])
-            for place, one in enumerate(behind):
-                if one.dim() == len(last.sizes) and one.shape == (*last.sizes[:-1], features):
-                    if not one.is_contiguous():
-                        return None
-                    behind[place] = repeated.part_of(one, (rows, features), (features, 1))
+            if id(one) not in seen:
+                row = self._as_row(last, one, results)
+                if row is None:
+                    return None
+                seen[id(one)] = row
+            behind[place] = seen[id(one)]
         return tuple(behind)
+
+    def _as_row(self, last: Last, one: Tensor, results: int) -> Tensor | None:
+        sizes = last.sizes
+        if sizes is not None and one.dim() == len(sizes) and one.shape == (*sizes[:-1], results):
+            rows = last.y_sizes[0]
+            return repeated.part_of(one, (rows, results), (results, 1)) if one.is_contiguous() else None
+        is_vector = one.dim() == 1 and len(one) == results
+        if not is_vector and one.dim() <= (2 if sizes is None else 1) and one.numel() in (1, results):
+            return as_vector(one, results) if one.is_contiguous() else None
+        return one
 
     def _keep(self, kind: tuple, rows: Rows, v: Tensor, last: Last, operands, others):
         """Keeps the call for v, if its operands were used without copies. operands: those before the
         function."""
+        last.results = rows.results_of(rows.features_of(v))
         behind = self._others_as_rows(last, others)
         if behind is None:
             return

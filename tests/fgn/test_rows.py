@@ -209,6 +209,9 @@ FUSED = {
     "one after the other": lambda v, shift: torch.logsumexp(
         torch.mean(torch.max(v.sum(1, keepdim=True), 1, keepdim=True)[0], 1, keepdim=True), 1, keepdim=True
     ),
+    "one value, unchanged and then not": lambda v, shift: F.gelu(
+        torch.logsumexp(v.mean(1, keepdim=True).amin(-1, keepdim=True), 1, keepdim=True)
+    ),
     "rms_norm": lambda v, shift: F.relu(v).sqrt().softmax(1) + 0.0,
     "then a residual": lambda v, shift: v.softmax(-1) + shift,
 }
@@ -486,3 +489,54 @@ def test_in_training_the_products_around_a_function_of_rows_are_fgns(tail, monke
     assert [chain.is_product for chain in by_fgn] == [True]
     for one, other, right in zip(ours, theirs, exact, strict=True):
         assert relative_error(one, right) < max(2 * relative_error(other, right), 1e-7)
+
+
+class Residual(nn.Module):
+    """What is added to a function of a product is a copy of x."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.fc, self.change, self.act = nn.Linear(12, 12), change, nn.ReLU()
+        self.bias = nn.Parameter(torch.randn(1, 12, 1, 1))
+
+    def forward(self, x):
+        return self.change(self, x, x.clone().detach())
+
+
+def _written_between(model, x, kept):
+    y = model.fc(x).softmax(-1)
+    x.mul_(2)
+    return y + kept
+
+
+def _a_result_too(model, x, kept):
+    return model.fc(x).sum(1, keepdim=True) + kept, kept
+
+
+COPIES = {
+    "left out": (lambda model, x, kept: F.gelu(model.fc(x).mean(1, keepdim=True)) + kept, 0),
+    "written between": (_written_between, 1),
+    "written to": (lambda model, x, kept: kept.add_(model.fc(x).softmax(-1)), 1),
+    "a result too": (_a_result_too, 1),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_is_left_out_where_nothing_writes_before_it_is_read(name, device):
+    change, copies = COPIES[name]
+    model = Residual(change).to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 12, device=device)
+    assert fgn.explain(fused).fused
+    first, second = x.clone(), x.clone()
+    torch.testing.assert_close(fused(first), model(second), rtol=1e-4, atol=1e-5)
+    assert torch.equal(first, second)
+    with torch.profiler.profile() as profile:
+        fused(x)
+    assert sum(event.key == "aten::clone" for event in profile.key_averages()) == copies
+
+
+def test_a_parameter_that_is_no_row_is_added_behind_the_function(device):
+    model = Residual(lambda model, x, _: model.fc(x).amin(1, keepdim=True) + model.bias).to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 12, device=device)
+    assert "then add" in str(fgn.explain(fused))
+    torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-5)
