@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from fgn.chains import Chain, Shape
 from fgn.fusing.accepting import NotAChain, as_operand
+from fgn.fusing.alone import ProductPart, gains_before_rows
 from fgn.fusing.by_torch import by_torch
 from fgn.fusing.kept import MOST_KINDS, Last, as_vector, dtypes_of, keep, kind_of
 from fgn.fusing.meanings import has_global_hooks, not_plain
@@ -36,10 +37,13 @@ class RowsPart(Part):
         super().__init__(found.after)
         self.inner, self.found, self.count, self.has_one_value = inner, found, count, has_one_value
         self.name, self.leaves = inner.name, found.leaves
+        if isinstance(inner, ProductPart):
+            inner.is_before_rows = True
         self.by_torch = by_torch(found.inputs, found.nodes, owner)
         self.operands = [step.operand for step in found.after if step.operand not in (None, VALUE_AGAIN)]
         self.rows: dict[tuple, tuple[Chain | None, Rows]] = {}
         self.lasts: dict[tuple, tuple[Last, tuple]] = {}
+        self.own_products: dict[tuple, bool] = {}  # kinds of calls in which fgn multiplies
         # Whether an operator may come between cuBLAS's product and the function: what is read again has none.
         self.may_follow_cublas = (
             isinstance(inner, ChainPart)
@@ -103,6 +107,8 @@ class RowsPart(Part):
         y = self._behind_cublas_again(own, others)
         if y is not None:
             return y
+        if self.own_products and (kind_of(x), inner.settings()) in self.own_products:
+            return None
         if inner.options.version is not None or x.dim() < 2 or x.dtype not in C_TYPES or not x.numel():
             return None
         inputs = own
@@ -118,7 +124,11 @@ class RowsPart(Part):
         weight, bias, _, _, *operands = tensors
         features = weight.shape[0]
         shape = Shape(*matrix.shape, features, 0)
-        if not multiplies_by_torch(x.device, shape, resolve(inner.options.precision, x.dtype)):
+        precision = resolve(inner.options.precision, x.dtype)
+        if not multiplies_by_torch(x.device, shape, precision):
+            return None
+        if precision == "ieee" and gains_before_rows(matrix, weight):
+            keep(self.own_products, (kind_of(x), inner.settings()), True, MOST_KINDS)
             return None
         planned = self._planned(matrix, features, x.shape[:-1], chain, operands, others)
         if planned is None:

@@ -12,10 +12,12 @@ from torch import nn
 
 import fgn
 from fgn import gradients
+from fgn.chains import Shape
 from fgn.fusing import rows_part
-from fgn.fusing.alone import ProductPart
+from fgn.fusing.alone import ProductPart, own_is_faster
 from fgn.measure.accuracy import relative_error
 from fgn.operators import Pointwise
+from fgn.plans import Device
 from fgn.rows import ROW_FUNCTIONS, Rows, rows_forward
 
 ROUNDOFF = {torch.float32: 2.0**-21, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
@@ -540,3 +542,31 @@ def test_a_parameter_that_is_no_row_is_added_behind_the_function(device):
     fused, x = fgn.fuse(model), torch.randn(5, 12, device=device)
     assert "then add" in str(fgn.explain(fused))
     torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "shape, is_faster",
+    [
+        ((8192, 256, 512), True),
+        ((16, 1536, 2048), True),
+        ((1024, 1024, 64), True),
+        ((1, 1000, 1000), False),
+        ((30000, 1000, 64), False),
+        ((8192, 64, 512), False),
+    ],
+)
+def test_whose_float32_product_is_faster_on_an_h100_before_a_function(shape, is_faster):
+    """As it was measured there, with both products."""
+    device = Device(9, 0, 132, 50 << 20)
+    assert own_is_faster(torch.device("cpu"), Shape(*shape, 0), False, device) is is_faster
+
+
+def test_a_product_of_fgns_before_a_function_is_chosen_once(device, monkeypatch):
+    asked = []
+    monkeypatch.setattr(rows_part, "multiplies_by_torch", lambda *arguments: True)
+    monkeypatch.setattr(rows_part, "gains_before_rows", lambda *arguments: asked.append(1) or True)
+    model = Applied(FUSED["softmax"]).to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 12, device=device)
+    for _ in range(3):
+        torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-5)
+    assert len(asked) == 1
