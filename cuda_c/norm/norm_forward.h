@@ -235,8 +235,8 @@ static inline void divide_without_norm(struct norm_launch *launch, const struct 
     launch->block.x = (unsigned)division->across;
     launch->block.y = (unsigned)rows_at_once(division);
     launch->grid.x = (unsigned)strips_of(division);
-    launch->grid.y = (unsigned)at_most(tiles(norm->batch, launch->block.y),
-                                       most_row_blocks(BLOCKS_OF_MULTIPROCESSOR * MULTIPROCESSORS, division));
+    int64_t blocks = row_blocks_of_operators(division, norm->batch);
+    launch->grid.y = (unsigned)at_most(blocks, MOST_ROWS_OF_GRID);
 }
 
 /* A plan knows it before there are tensors: it is the same for all addresses aligned to 16 bytes. */

@@ -9,10 +9,11 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from fgn.fusing.alone import ProductPart, may_gain
-from fgn.fusing.finding import match
+from fgn.fusing.finding import match, nothing_between
 from fgn.fusing.gates import read_gates
 from fgn.fusing.map_functions import is_convolution, is_group_norm, read_maps
 from fgn.fusing.maps_part import MapsPart
+from fgn.fusing.meanings import BINARY, is_in_place
 from fgn.fusing.parts import ChainPart, Part
 from fgn.fusing.products import (
     ADDED_PRODUCTS,
@@ -58,6 +59,27 @@ class FusedGraph:
             is_norm = not getattr(node, "_erased", False) and is_group_norm(node, modules)
             if is_norm and not self._is_of_product(node):
                 self._replace_maps(node.all_input_nodes[0], False)
+        if self.parts:
+            self._drop_copies()
+
+    def _drop_copies(self):
+        """Replaces a copy by its original where operators read it before anything may be written."""
+        for node in list(self.graph.nodes):
+            if node.target not in ("clone", torch.clone) or len(node.args) != 1 or node.kwargs:
+                continue
+            same, readers = [node], []
+            for one in same:
+                for user in one.users:
+                    is_same = user.target in ("detach", torch.detach) and len(user.args) == 1
+                    (same if is_same else readers).append(user)
+            if not all(one.target in BINARY and not is_in_place(one) for one in readers):
+                continue
+            if nothing_between([*same, *readers], self.modules):
+                inside = [self.modules[one.target] for one in self.graph.nodes if one.op == "call_module"]
+                inside = [one for one in inside if getattr(one, "inplace", None) is False]
+                self.fixed += [(one, "inplace", False) for one in inside]
+                node.replace_all_uses_with(node.args[0])
+                self.graph.erase_node(node)
 
     def _replace(self, product: Product):
         modules, owner = self.modules, self.owner
@@ -70,7 +92,7 @@ class FusedGraph:
             self.verdicts.append((name, None, stopped, product))
             return
         described, nodes, inputs = found.found(name), list(found.nodes), list(found.inputs)
-        rows = read_rows(found.last, modules, nodes, False) or read_gates(found, modules)
+        rows = read_rows(found.last, modules, nodes, False, owner) or read_gates(found, modules)
         is_alone = found.is_product and rows is None
         words = None if is_alone else " → ".join(found.describe(node) for node in found.nodes)
         if is_alone and not may_gain(described, self.options):
@@ -89,7 +111,7 @@ class FusedGraph:
             if rows.keeps_sum:
                 read_again = nodes[-len(rows.nodes) - 1]
                 break
-            rows = read_rows(nodes[-1], modules, nodes, has_one_value) if rows.keeps else None
+            rows = read_rows(nodes[-1], modules, nodes, has_one_value, owner) if rows.keeps else None
         self.verdicts.append((name, words, stopped, product))
         self._put(part, nodes, inputs, nodes[-1], read_again)
 

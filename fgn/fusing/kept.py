@@ -57,7 +57,8 @@ class Checked:
         """The tensors, with operands of one element as vectors."""
         if self.vectors:
             return tensors
-        return *tensors[:4], *(as_operand(operand, x, self.channels)[1] for operand in tensors[4:])
+        vectors = {id(one): as_operand(one, x, self.channels)[1] for one in tensors[4:]}
+        return *tensors[:4], *[vectors[id(one)] for one in tensors[4:]]
 
     def parameters(self, tensors) -> dict[str, Tensor | None]:
         """The tensors of `as_vectors()` by the names of `fgn.chain_forward()`."""
@@ -82,6 +83,13 @@ def kind_of(x: Tensor) -> tuple:
     return x.shape, x.dtype, x.get_device(), get_ident(), torch.is_grad_enabled()
 
 
+def as_vector(one: Tensor, size: int) -> Tensor:
+    """A contiguous tensor of one element, or of `size` ones, as a vector, of which autograd notes nothing."""
+    if one.numel() == size:
+        return part_of(one, (size,), (1,))
+    return part_of(one, (size,), (0,)).contiguous()
+
+
 def dtypes_of(tensors) -> list:
     """For each of a chain's parameters; None for those that kernels do not read."""
     return [one.dtype if type(one) in ORDINARY_TENSORS else None for one in tensors]
@@ -90,13 +98,14 @@ def dtypes_of(tensors) -> list:
 class Last:
     """A call that later ones may repeat. call: the library's, or None if gradients are wanted. chain,
     checked, settings: of this call; chain is None if torch runs the parts. dtypes: of the chain's tensors.
-    x_sizes, y_sizes: as kernels see them; sizes, layout: y's, if x is no matrix. views: the
-    operands that kernels see in another shape: their numbers, their shapes, and the sizes and strides there.
+    x_sizes, y_sizes: as kernels see them; sizes, layout: y's, if x is no matrix. results: the values in a row
+    of a function's result. views: the operands that kernels see in another shape: their numbers, their
+    shapes, and the sizes and strides there.
     """
 
     __slots__ = (
         *("call", "chain", "checked", "dtypes", "layout", "settings", "sizes", "views"),
-        *("x_sizes", "y_sizes"),
+        *("x_sizes", "y_sizes", "results"),
     )
 
     def __init__(self, given, x, y, settings=None, chain=None, checked=None, operands=(), tensors=()):
@@ -104,27 +113,26 @@ class Last:
         self.dtypes, self.x_sizes, self.y_sizes = dtypes_of(tensors), x.shape, y.shape
         self.sizes = None if given[0] is x else (*given[0].shape[:-1], y.shape[1])
         self.layout = None if self.sizes is None else layout_of(self.sizes)
+        seen = dict(zip(operands, tensors[4:], strict=True))  # an operand of several steps is seen once
         self.views = [
             (number, given[number].shape, layout_of(one.shape))
-            for number, one in zip(operands, tensors[4:], strict=True)
+            for number, one in seen.items()
             if given[number].shape != one.shape
         ]
 
-    @property
-    def copies(self) -> bool:
-        """Whether kernels cannot view an operand: it is one element, but they read a vector."""
-        return any(math.prod(shape) != math.prod(seen) for _, shape, (seen, _) in self.views)
-
     def with_views(self, inputs):
-        """The inputs with operands as kernels see them. None if one has another shape, or would have to be
-        copied."""
+        """The inputs with operands as kernels see them: one element is copied to a vector. None if one has
+        another shape, or would have to be copied for another reason."""
         if not self.views:
             return inputs
         seen_so, has_gradients = [*inputs], torch.is_grad_enabled()
-        for number, shape, seen in self.views:
+        for number, shape, (sizes, strides) in self.views:
             one = inputs[number]
             if type(one) not in ORDINARY_TENSORS or one.shape != shape or not one.is_contiguous():
                 return None
-            # Without autograd's notes of a view the host takes a third of the time.
-            seen_so[number] = one.view(seen[0]) if has_gradients else part_of(one, *seen)
+            if math.prod(shape) != math.prod(sizes):
+                wide = one.reshape(-1).expand(sizes).contiguous() if has_gradients else as_vector(one, *sizes)
+                seen_so[number] = wide
+            else:  # without autograd's notes of a view the host takes a third of the time
+                seen_so[number] = one.view(sizes) if has_gradients else part_of(one, sizes, strides)
         return seen_so

@@ -321,8 +321,7 @@ class ChainPart(Part):
         return repeated.repeat(chain, x, tensors, options.version, options.precision, gradients.repeat)
 
     def _keep(self, last: Last, x: Tensor):
-        if not last.copies:
-            keep(self.lasts, kind_of(x), last, MOST_KINDS)
+        keep(self.lasts, kind_of(x), last, MOST_KINDS)
 
     def run_parts(self, inputs, reason: str):
         """Runs the parts by torch, one after the other."""

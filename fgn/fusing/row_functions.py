@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import fx, nn
+from torch import Tensor, fx, nn
 
 from fgn.fusing.accepting import NotAChain
 from fgn.fusing.finding import Match, Stopped, nothing_between
@@ -127,17 +127,41 @@ def settings_of(found: RowsFound) -> Settings:
 
 
 class _Behind(Match):
-    """The steps after a function of rows, which are read like those after a norm."""
+    """The steps after a function of rows, which are read like those after a norm. owner: the module whose
+    parameters the graph reads. has_one_value: whether the function leaves each row one value, which further
+    functions of one value do not change."""
 
-    def __init__(self, last: fx.Node, first_input: fx.Node, modules):
+    def __init__(self, last: fx.Node, first_input: fx.Node, modules, owner: nn.Module, has_one_value: bool):
         super().__init__(Product([last], first_input, None), modules)
-        self.norm_node = last
+        self.norm_node, self.owner, self.has_one_value = last, owner, has_one_value
+
+    def advance(self):
+        user = only_user(self.last)
+        if self.has_one_value and user is not None and not self.ones:
+            reader = _Reader(self.last, self.modules)
+            settings = reader.read_function(user)
+            is_same = settings is not None and settings.function in _OF_ONE_VALUE and reader.keeps
+            if is_same and settings.dim in (-1, 1):
+                self.is_of_matrix = self.is_of_matrix or settings.dim == 1
+                self._take(*reader.nodes)
+                return
+        super().advance()
 
     def _with_operand(self, what: str, operand) -> list[Step] | None:
+        if _dimensions_of(operand, self.owner) > 2:
+            return None
         steps = super()._with_operand(what, operand)
         # An added tensor tells whether it is whole.
         is_whole = not self.ones and what == "multiply" and operand in self.inputs[1:]
         return [Step(what, operand=self.input(operand))] if steps is None and is_whole else steps
+
+
+def _dimensions_of(operand, owner: nn.Module) -> int:
+    """The number of dimensions of a parameter; 0 for anything else."""
+    if not isinstance(operand, fx.Node) or operand.op != "get_attr":
+        return 0
+    value = operator.attrgetter(operand.target)(owner)
+    return value.dim() if isinstance(value, Tensor) else 0
 
 
 def _given(node: fx.Node, names: tuple[str, ...]) -> dict:
@@ -188,6 +212,10 @@ class _Reader:
             return settings
         if user.op == "call_module":
             return self._of_module(user)
+        return self.read_function(user)
+
+    def read_function(self, user: fx.Node) -> Settings | None:
+        """The function, if the reader is one."""
         if user.op not in ("call_function", "call_method") or user.all_input_nodes[0] is not self.value:
             return None
         return self._of_function(user)
@@ -276,11 +304,11 @@ class _Reader:
 
 
 def read_rows(
-    last: fx.Node, modules: dict[str, nn.Module], before: list[fx.Node], has_one_value: bool
+    last: fx.Node, modules: dict[str, nn.Module], before: list[fx.Node], has_one_value: bool, owner: nn.Module
 ) -> RowsFound | None:
     """The function of rows that is the only reader of `last`, and the steps after it; None if there is none.
     before: the nodes that will run together with it. has_one_value: whether a row has one value already, so
-    that a reduction returns it."""
+    that a reduction returns it. owner: the module whose parameters the graph reads."""
     reader = _Reader(last, modules)
     settings = reader.read()
     if settings is None:
@@ -288,14 +316,16 @@ def read_rows(
     nodes = list(reader.nodes)
     if has_one_value and settings.function not in _OF_ONE_VALUE:
         return None
-    behind = _Behind(nodes[-1], last, modules)
+    is_reduced = ROW_FUNCTIONS[settings.function].reduces
+    gives_one = is_reduced and reader.keeps and reader.module is None
+    behind = _Behind(nodes[-1], last, modules, owner, gives_one)
     if reader.weight is not None:
         behind.after.append(Step("multiply", operand=behind.input(reader.weight)))
     if reader.bias is not None:
         behind.after.append(Step("add", operand=behind.input(reader.bias)))
     if not nothing_between([*before, *nodes], modules):
         return None
-    kept, is_reduced = behind.state(), ROW_FUNCTIONS[settings.function].reduces
+    kept = behind.state()
     try:
         if reader.keeps_sum:  # whose readers may stand between the norm and what follows it
             raise Stopped("the sum, which others read too")

@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from fgn.chains import Chain, Shape
 from fgn.fusing.accepting import NotAChain, as_operand
+from fgn.fusing.alone import ProductPart, gains_before_rows
 from fgn.fusing.by_torch import by_torch
-from fgn.fusing.kept import MOST_KINDS, Last, dtypes_of, keep, kind_of
+from fgn.fusing.kept import MOST_KINDS, Last, as_vector, dtypes_of, keep, kind_of
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.fusing.parts import MOST_CHAINS, VALUE_AGAIN, ChainPart, Part
 from fgn.fusing.row_functions import ALL, RowsFound, Settings, settings_of
@@ -36,10 +37,13 @@ class RowsPart(Part):
         super().__init__(found.after)
         self.inner, self.found, self.count, self.has_one_value = inner, found, count, has_one_value
         self.name, self.leaves = inner.name, found.leaves
+        if isinstance(inner, ProductPart):
+            inner.is_before_rows = True
         self.by_torch = by_torch(found.inputs, found.nodes, owner)
         self.operands = [step.operand for step in found.after if step.operand not in (None, VALUE_AGAIN)]
         self.rows: dict[tuple, tuple[Chain | None, Rows]] = {}
         self.lasts: dict[tuple, tuple[Last, tuple]] = {}
+        self.own_products: dict[tuple, bool] = {}  # kinds of calls in which fgn multiplies
         # Whether an operator may come between cuBLAS's product and the function: what is read again has none.
         self.may_follow_cublas = (
             isinstance(inner, ChainPart)
@@ -103,6 +107,8 @@ class RowsPart(Part):
         y = self._behind_cublas_again(own, others)
         if y is not None:
             return y
+        if self.own_products and (kind_of(x), inner.settings()) in self.own_products:
+            return None
         if inner.options.version is not None or x.dim() < 2 or x.dtype not in C_TYPES or not x.numel():
             return None
         inputs = own
@@ -118,7 +124,11 @@ class RowsPart(Part):
         weight, bias, _, _, *operands = tensors
         features = weight.shape[0]
         shape = Shape(*matrix.shape, features, 0)
-        if not multiplies_by_torch(x.device, shape, resolve(inner.options.precision, x.dtype)):
+        precision = resolve(inner.options.precision, x.dtype)
+        if not multiplies_by_torch(x.device, shape, precision):
+            return None
+        if precision == "ieee" and gains_before_rows(matrix, weight):
+            keep(self.own_products, (kind_of(x), inner.settings()), True, MOST_KINDS)
             return None
         planned = self._planned(matrix, features, x.shape[:-1], chain, operands, others)
         if planned is None:
@@ -126,8 +136,7 @@ class RowsPart(Part):
         v = F.linear(matrix, weight, bias)
         last = Last(own, matrix, v, inner.settings(), chain, inner.checked, inner.operands, tensors)
         y = rows_forward(planned[0], v, planned[1])
-        if not last.copies:
-            self._keep(_kind(x, "x"), planned[0], v, last, operands, others)
+        self._keep(_kind(x, "x"), planned[0], v, last, operands, others)
         sizes = last.sizes or last.y_sizes
         if self.found.keeps_sum:
             return tuple([self._shaped(one, sizes) for one in y])
@@ -171,26 +180,37 @@ class RowsPart(Part):
             return None
 
     def _others_as_rows(self, last: Last, others):
-        """The operands after the function, as its launch reads them; None if it cannot read one, or would
-        have to copy one."""
+        """The operands after the function, as its launch reads them: one element is copied to a vector. None
+        if it cannot read one, or would have to copy one for another reason."""
         if not self.operands:
             return ()
-        behind = [others[number - 1] for number in self.operands]
-        for one in behind:
+        behind, results = [others[number - 1] for number in self.operands], last.results
+        seen: dict[int, Tensor] = {}  # an operand of several steps is seen once
+        for place, one in enumerate(behind):
             if type(one) not in ORDINARY_TENSORS:
                 return None
-        if last.sizes is not None:
-            rows, features = last.y_sizes[0], self._results(last.y_sizes[1])
-            for place, one in enumerate(behind):
-                if one.dim() == len(last.sizes) and one.shape == (*last.sizes[:-1], features):
-                    if not one.is_contiguous():
-                        return None
-                    behind[place] = repeated.part_of(one, (rows, features), (features, 1))
+            if id(one) not in seen:
+                row = self._as_row(last, one, results)
+                if row is None:
+                    return None
+                seen[id(one)] = row
+            behind[place] = seen[id(one)]
         return tuple(behind)
+
+    def _as_row(self, last: Last, one: Tensor, results: int) -> Tensor | None:
+        sizes = last.sizes
+        if sizes is not None and one.dim() == len(sizes) and one.shape == (*sizes[:-1], results):
+            rows = last.y_sizes[0]
+            return repeated.part_of(one, (rows, results), (results, 1)) if one.is_contiguous() else None
+        is_vector = one.dim() == 1 and len(one) == results
+        if not is_vector and one.dim() <= (2 if sizes is None else 1) and one.numel() in (1, results):
+            return as_vector(one, results) if one.is_contiguous() else None
+        return one
 
     def _keep(self, kind: tuple, rows: Rows, v: Tensor, last: Last, operands, others):
         """Keeps the call for v, if its operands were used without copies. operands: those before the
         function."""
+        last.results = rows.results_of(rows.features_of(v))
         behind = self._others_as_rows(last, others)
         if behind is None:
             return

@@ -89,6 +89,24 @@ def _refuse(*_) -> bool:
     return False
 
 
+def _guard_of(given):
+    """Whether tensors are like these ones, as a function of them. torch's guard refuses a tensor that comes
+    twice, such as a gate that is added too: where one did, the same places must have one tensor again."""
+    first = [next(j for j, other in enumerate(given) if other is one) for one in given]
+    unique = sorted(set(first))
+    guard = TensorGuards(
+        *[given[i] for i in unique], dynamic_dims_sizes=None, dynamic_dims_strides=None
+    ).check
+    if len(unique) == len(given):
+        return guard
+    again = [(i, j) for i, j in enumerate(first) if i != j]
+
+    def check(*tensors) -> bool:
+        return all([tensors[i] is tensors[j] for i, j in again]) and guard(*[tensors[i] for i in unique])
+
+    return check
+
+
 class Arguments:
     """The tensors of a kept call: the places of their addresses in its struct, and the requirements for later
     ones.
@@ -111,7 +129,7 @@ class Arguments:
         given = of_present if given is None else [given[i] for i in self.present]
         self.guard = _refuse
         if all(map(usable_address, (*given, *of_present))):
-            self.guard = TensorGuards(*given, dynamic_dims_sizes=None, dynamic_dims_strides=None).check
+            self.guard = _guard_of(given)
         self.dtypes = [tensor.dtype for tensor in of_present]
         self.pointers = [tensor.data_ptr() for tensor in of_present]
         self.places = [ffi().cast("uintptr_t *", places[i]) for i in self.present]

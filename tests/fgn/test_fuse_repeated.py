@@ -70,7 +70,30 @@ class Sum(nn.Module):
         return F.relu(self.act(self.linear(x)).sum(-1))
 
 
-MODELS = (Pointwise, Block, Softmax, Norms, Sum)
+class One(nn.Module):
+    """One element, which two steps read."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.scale = nn.Linear(N, N), nn.Parameter(torch.tensor(0.3))
+
+    def forward(self, x):
+        return torch.min(self.linear(x), self.scale) - self.scale
+
+
+class Twice(nn.Module):
+    """A tensor that two steps read."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear, self.norm = nn.Linear(N, N), nn.LayerNorm(N)
+
+    def forward(self, x):
+        y = F.softmax(self.linear(x), -1)
+        return (y + x) * x
+
+
+MODELS = (Pointwise, Block, Softmax, Norms, Sum, One, Twice)
 SETTINGS = {
     **dict.fromkeys(("min_val", "negative_slope", "alpha", "beta", "eps", "factor"), (0.3, 0.7, 1.1)),
     "approximate": ("none", "tanh"),

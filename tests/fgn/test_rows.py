@@ -12,10 +12,12 @@ from torch import nn
 
 import fgn
 from fgn import gradients
+from fgn.chains import Shape
 from fgn.fusing import rows_part
-from fgn.fusing.alone import ProductPart
+from fgn.fusing.alone import ProductPart, own_is_faster
 from fgn.measure.accuracy import relative_error
 from fgn.operators import Pointwise
+from fgn.plans import Device
 from fgn.rows import ROW_FUNCTIONS, Rows, rows_forward
 
 ROUNDOFF = {torch.float32: 2.0**-21, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
@@ -208,6 +210,9 @@ FUSED = {
     "a sum of norms": lambda v, shift: v.norm(dim=1, keepdim=True).sum(1),
     "one after the other": lambda v, shift: torch.logsumexp(
         torch.mean(torch.max(v.sum(1, keepdim=True), 1, keepdim=True)[0], 1, keepdim=True), 1, keepdim=True
+    ),
+    "one value, unchanged and then not": lambda v, shift: F.gelu(
+        torch.logsumexp(v.mean(1, keepdim=True).amin(-1, keepdim=True), 1, keepdim=True)
     ),
     "rms_norm": lambda v, shift: F.relu(v).sqrt().softmax(1) + 0.0,
     "then a residual": lambda v, shift: v.softmax(-1) + shift,
@@ -486,3 +491,82 @@ def test_in_training_the_products_around_a_function_of_rows_are_fgns(tail, monke
     assert [chain.is_product for chain in by_fgn] == [True]
     for one, other, right in zip(ours, theirs, exact, strict=True):
         assert relative_error(one, right) < max(2 * relative_error(other, right), 1e-7)
+
+
+class Residual(nn.Module):
+    """What is added to a function of a product is a copy of x."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.fc, self.change, self.act = nn.Linear(12, 12), change, nn.ReLU()
+        self.bias = nn.Parameter(torch.randn(1, 12, 1, 1))
+
+    def forward(self, x):
+        return self.change(self, x, x.clone().detach())
+
+
+def _written_between(model, x, kept):
+    y = model.fc(x).softmax(-1)
+    x.mul_(2)
+    return y + kept
+
+
+def _a_result_too(model, x, kept):
+    return model.fc(x).sum(1, keepdim=True) + kept, kept
+
+
+COPIES = {
+    "left out": (lambda model, x, kept: F.gelu(model.fc(x).mean(1, keepdim=True)) + kept, 0),
+    "written between": (_written_between, 1),
+    "written to": (lambda model, x, kept: kept.add_(model.fc(x).softmax(-1)), 1),
+    "a result too": (_a_result_too, 1),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_is_left_out_where_nothing_writes_before_it_is_read(name, device):
+    change, copies = COPIES[name]
+    model = Residual(change).to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 12, device=device)
+    assert fgn.explain(fused).fused
+    first, second = x.clone(), x.clone()
+    torch.testing.assert_close(fused(first), model(second), rtol=1e-4, atol=1e-5)
+    assert torch.equal(first, second)
+    with torch.profiler.profile() as profile:
+        fused(x)
+    assert sum(event.key == "aten::clone" for event in profile.key_averages()) == copies
+
+
+def test_a_parameter_that_is_no_row_is_added_behind_the_function(device):
+    model = Residual(lambda model, x, _: model.fc(x).amin(1, keepdim=True) + model.bias).to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 12, device=device)
+    assert "then add" in str(fgn.explain(fused))
+    torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "shape, is_faster",
+    [
+        ((8192, 256, 512), True),
+        ((16, 1536, 2048), True),
+        ((1024, 1024, 64), True),
+        ((1, 1000, 1000), False),
+        ((30000, 1000, 64), False),
+        ((8192, 64, 512), False),
+    ],
+)
+def test_whose_float32_product_is_faster_on_an_h100_before_a_function(shape, is_faster):
+    """As it was measured there, with both products."""
+    device = Device(9, 0, 132, 50 << 20)
+    assert own_is_faster(torch.device("cpu"), Shape(*shape, 0), False, device) is is_faster
+
+
+def test_a_product_of_fgns_before_a_function_is_chosen_once(device, monkeypatch):
+    asked = []
+    monkeypatch.setattr(rows_part, "multiplies_by_torch", lambda *arguments: True)
+    monkeypatch.setattr(rows_part, "gains_before_rows", lambda *arguments: asked.append(1) or True)
+    model = Applied(FUSED["softmax"]).to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, 12, device=device)
+    for _ in range(3):
+        torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-5)
+    assert len(asked) == 1
