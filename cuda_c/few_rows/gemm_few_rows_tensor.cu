@@ -6,9 +6,9 @@
  * the beginning and the end of a launch, some microseconds each: code that runs once waits until its
  * instructions come from memory. They come faster in the order of memory than after a jump. So what every
  * call runs has one copy and is contiguous, rare cases are functions elsewhere, and the ending is short and
- * in the lanes' registers. With a copy of everything for each kind of factors, a small call that follows other
- * kernels took an H100 4 to 6 us longer. The parameter vectors are read before the copies are started, and
- * wait in registers: memory takes as long for both as for one.
+ * in the lanes' registers. With a copy of everything for each kind of factors, a small call that follows
+ * other kernels took an H100 4 to 6 us longer. The parameter vectors are read before the copies are started,
+ * and wait in registers: memory takes as long for both as for one.
  *
  * Parts, in the order of time: few_rows/ring.h (copies and stages), few_rows/product.h (the product, and how
  * float32 becomes factors of tensor cores), few_rows/parked.h (the sums of a block and of a cluster),
