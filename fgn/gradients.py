@@ -256,12 +256,13 @@ def chain_with_gradients(
     """`chain_forward()`, or the product alone, of tensors that require grad. ordinary: nobody traces the
     call."""
     tensors = [x, *(parameters.get(name) for name in gradient_names(chain)[1:])]
-    precision = with_gradients(precision)
+    given_precision, precision = precision, with_gradients(precision)
     if ordinary:
         key = None
         shares = len(tensors) < 5 + len(chain.operands)  # an operand of several operators is one tensor
         if not chain.is_product and not shares and repeated.usable_address(x):
-            key = (*repeated.key_of(chain, x, tuple(tensors[1:]), version, precision), *_wanted(tensors[1:]))
+            key = repeated.key_of(chain, x, tuple(tensors[1:]), version, given_precision)
+            key = (*key, *_wanted(tensors[1:]))
         return _ChainFunction.apply(_Step(chain, version, resolve(precision, x.dtype), key), None, *tensors)
     if transforms.is_transformed():
         return torch_func.chain_in_transforms(chain, version, precision, *tensors)

@@ -55,6 +55,16 @@ def test_steps_with_other_tensors(device, dtype):
     assert len(step.backwards) == 1
 
 
+def test_a_step_that_permits_fp8_is_kept(device):
+    tensors = leaves(device, torch.bfloat16)
+    x, parameters = tensors.pop("x"), tensors
+    for _ in range(2):
+        fgn.chain_forward(CHAIN, x, parameters, precision="fp8").sum().backward()
+    (key,) = gradients._steps
+    vectors = tuple(parameters.get(name) for name in training.gradient_names(CHAIN)[1:])
+    assert gradients.kept(repeated.key_of(CHAIN, x, vectors, None, "fp8"), vectors) is gradients._steps[key]
+
+
 @pytest.mark.parametrize("own", ["transposed", "split"])
 @pytest.mark.parametrize("of_gpu", [False, True], ids=["fgn multiplies", "torch multiplies"])
 def test_the_rung_of_a_step(device, monkeypatch, of_gpu, own):
