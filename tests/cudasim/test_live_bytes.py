@@ -134,6 +134,25 @@ __global__ void right_bytes_apart(float *y) {
     y[threadIdx.x] = t[(threadIdx.x + 1) % blockDim.x];
 }
 
+__device__ __noinline__ Words words_of(int first) {
+    Words words;
+    for (int i = 0; i < 10; i++)
+        words.a[(first + i) % 10] = first;
+    return words;
+}
+__global__ void right_words_of_a_call(float *y) {
+    __shared__ Words s[64];
+    s[threadIdx.x] = words_of(threadIdx.x);
+    __syncthreads();
+    y[threadIdx.x] = s[(2 * blockDim.x - 2 - threadIdx.x) % blockDim.x].a[3];
+}
+__global__ void words_of_a_call(float *y) {
+    __shared__ Words s;
+    s = words_of(threadIdx.x); // told
+    __syncthreads();
+    y[threadIdx.x] = s.a[9];
+}
+
 template <int N> __device__ void copies_onto_each_other(float *y) {
     __shared__ char s[16];
     char c[16] = {};
