@@ -206,16 +206,8 @@ _nvcc = functools.cache(nvcc_toolchain)
 
 _NO_WARNING = (
     *("unused-function", "unused-but-set-variable", "unknown-pragmas", "narrowing", "unused-local-typedefs"),
-    *(
-        "invalid-offsetof",
-        "attributes",
-        "unused-value",
-        "sign-compare",
-        "comment",
-        "format",
-        "subobject-linkage",
-        "sometimes-uninitialized",
-    ),
+    *("invalid-offsetof", "attributes", "unused-value", "sign-compare", "comment", "format"),
+    *("subobject-linkage", "sometimes-uninitialized"),
 )
 
 
@@ -371,6 +363,14 @@ def _with_messages(path: Path) -> tuple[Path, str]:
     return path, _messages_of(path).read_text()
 
 
+# C++'s special functions, which cuda.hpp has only for a source that may mean them.
+_NAMES = (
+    r"\b(?:(?:assoc_)?(?:laguerre|legendre)|beta|(?:comp_)?ellint_[123]|cyl_(?:bessel_[ijk]|neumann)|expint|"
+    r"hermite|riemann_zeta|sph_(?:bessel|legendre|neumann))[fl]?\b"
+)
+_SPECIAL = re.compile(rf"\bstd\s*::\s*{_NAMES}|\busing\s+namespace\s+std\b.*{_NAMES}", re.S)
+
+
 def compile_for_simulator(
     compiler: str,
     flags: Sequence[str],
@@ -387,6 +387,8 @@ def compile_for_simulator(
     before those that name the simulator's own headers. more: flags after them.
     """
     first = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags, header) / header))
+    if _SPECIAL.search(read.text):
+        first = (*first, "-include", str(CPP / "special_functions.hpp"))
     folders = (f"-fdebug-prefix-map={folder}=.", *(f"-I{of}" for of in HEADER_FOLDERS), f"-I{CPP}")
     if "clang" in identity_of(compiler):
         more = (*more, "-fno-integrated-as")  # which would read the text of asm statements
