@@ -11,6 +11,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from cudasim.live.host import HOST_ASSEMBLY
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
 from cudasim.live.padding import ASSEMBLY, PADDING, pad_shared_variables
 from cudasim.live.signature import Signature, Variable
-from cudasim.live.source import CPP, HOPPER, PROGRAM, Included
+from cudasim.live.source import CPP, HOPPER, PROGRAM, Included, names_special_functions
 
 # ------------------------------------------------------------------------------------------------------------
 # The code that is added after a source
@@ -350,9 +351,18 @@ def build(
                 messages = _run([*command, "-c", file, "-o", "kernels.o"], folder, read)
             _messages_of(path).write_text(messages)
             with replacing(path) as temporary:
-                link = [compiler, "kernels.o", "-o", temporary, *libraries]
-                _run([*link, *link_flags], folder, read)
+                link = [compiler, "kernels.o", "-o", temporary, *libraries, *link_flags]
+                _link(link, device, folder, read)
     return _with_messages(path)
+
+
+def _link(command: list[str], device: str, folder: Path, read: Included) -> None:
+    if device == "cpu":
+        # Few kernels need C++'s library, which takes the linker as long to read as all else.
+        with suppress(BuildError):
+            _run([*command, "-nodefaultlibs", "-lc", "-lgcc"], folder, read)
+            return
+    _run(command, folder, read)
 
 
 def _messages_of(path: Path) -> Path:
@@ -361,14 +371,6 @@ def _messages_of(path: Path) -> Path:
 
 def _with_messages(path: Path) -> tuple[Path, str]:
     return path, _messages_of(path).read_text()
-
-
-# C++'s special functions, which cuda.hpp has only for a source that may mean them.
-_NAMES = (
-    r"\b(?:(?:assoc_)?(?:laguerre|legendre)|beta|(?:comp_)?ellint_[123]|cyl_(?:bessel_[ijk]|neumann)|expint|"
-    r"hermite|riemann_zeta|sph_(?:bessel|legendre|neumann))[fl]?\b"
-)
-_SPECIAL = re.compile(rf"\bstd\s*::\s*{_NAMES}|\busing\s+namespace\s+std\b.*{_NAMES}", re.S)
 
 
 def compile_for_simulator(
@@ -387,7 +389,7 @@ def compile_for_simulator(
     before those that name the simulator's own headers. more: flags after them.
     """
     first = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags, header) / header))
-    if _SPECIAL.search(read.text):
+    if names_special_functions(read.text):
         first = (*first, "-include", str(CPP / "special_functions.hpp"))
     folders = (f"-fdebug-prefix-map={folder}=.", *(f"-I{of}" for of in HEADER_FOLDERS), f"-I{CPP}")
     if "clang" in identity_of(compiler):
