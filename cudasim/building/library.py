@@ -17,7 +17,6 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -384,7 +383,10 @@ class Library:
             except (BuildError, OSError) as error:
                 errors.append(str(error))
 
-        from tqdm.auto import tqdm  # whoever builds nothing does not wait for it
+        # Whoever builds nothing does not wait for these.
+        from concurrent.futures import ThreadPoolExecutor
+
+        from tqdm.auto import tqdm
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             results = pool.map(compile_one, objects)
