@@ -146,11 +146,14 @@ def _first_that_will_do(variable: str, names: Iterable[str]) -> str | None:
     """The compiler that the variable names, else the first one that is new enough; None if there is none.
     OldCompilerError if there are only older ones."""
     chosen = os.environ.get(variable)
-    paths = [path for name in ([chosen] if chosen else names) if (path := shutil.which(name))]
+    paths = []
+    for name in [chosen] if chosen else names:
+        if path := shutil.which(name):
+            if not _is_old(path):
+                return path
+            paths.append(path)
     if chosen and not paths:
         raise MissingToolError(f"${variable}: expected a compiler, got {chosen!r}, which is not found")
-    if found := next((path for path in paths if not _is_old(path)), None):
-        return found
     if not paths:
         return None
     old = ", ".join("{} is {} {}".format(path, *version_of(path)) for path in paths)

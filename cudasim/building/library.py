@@ -8,7 +8,6 @@ sources, its compiler or its flags have changed.
 from __future__ import annotations
 
 import functools
-import hashlib
 import os
 import re
 import signal
@@ -18,7 +17,6 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -28,6 +26,7 @@ import cffi
 
 from cudasim.building import full_disk
 from cudasim.building.compilers import MissingToolError, described, processor
+from cudasim.building.digests import as_of, digest, digest_of_files, digest_of_headers
 from cudasim.building.own_files import NotOwnError, digest_of, locked, make_folder, read_text
 from cudasim.building.places import (
     CLONE_BUILD,
@@ -54,21 +53,6 @@ HEADERS = tuple(SOURCES / "sim" / name for name in ("sim.h", "interrupt.h", "cou
 
 class BuildError(RuntimeError):
     """A compiler refused a source; the message is the compiler's own."""
-
-
-def digest_of_headers(folders: Iterable[Path]) -> str:
-    found = [(path, path.relative_to(folder)) for folder in folders for path in sorted(folder.rglob("*.h"))]
-    # While a wheel is made, build/ has a second copy of all sources.
-    headers = [(path, name) for path, name in found if name.parts[0] != "build"]
-    return digest(*(part for path, name in headers for part in (str(name), path.read_bytes())))
-
-
-def digest(*parts: str | bytes) -> str:
-    state = hashlib.sha256()
-    for part in parts:
-        data = part.encode() if isinstance(part, str) else part
-        state.update(len(data).to_bytes(8, "little") + data)
-    return state.hexdigest()
 
 
 def once(function):
@@ -248,7 +232,10 @@ class Library:
     def _texts(self) -> dict[Path, str]:
         """For each source, a digest of its own text and of all headers."""
         headers = self.headers_digest()
-        return {source: digest(headers, source.name, source.read_bytes()) for source in self.source_files()}
+        return {
+            source: digest_of_files(((source, source.name, as_of(source)),), headers)
+            for source in self.source_files()
+        }
 
     def _objects_of(self, toolchain: Toolchain, texts: dict[Path, str]) -> dict[Path, str]:
         """For each source, a digest of everything on which its object file depends."""
@@ -396,7 +383,10 @@ class Library:
             except (BuildError, OSError) as error:
                 errors.append(str(error))
 
-        from tqdm.auto import tqdm  # whoever builds nothing does not wait for it
+        # Whoever builds nothing does not wait for these.
+        from concurrent.futures import ThreadPoolExecutor
+
+        from tqdm.auto import tqdm
 
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             results = pool.map(compile_one, objects)

@@ -11,6 +11,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,7 +37,7 @@ from cudasim.live.host import HOST_ASSEMBLY
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
 from cudasim.live.padding import ASSEMBLY, PADDING, pad_shared_variables
 from cudasim.live.signature import Signature, Variable
-from cudasim.live.source import CPP, HOPPER, PROGRAM, Included
+from cudasim.live.source import CPP, HOPPER, PROGRAM, Included, names_special_functions
 
 # ------------------------------------------------------------------------------------------------------------
 # The code that is added after a source
@@ -206,16 +207,8 @@ _nvcc = functools.cache(nvcc_toolchain)
 
 _NO_WARNING = (
     *("unused-function", "unused-but-set-variable", "unknown-pragmas", "narrowing", "unused-local-typedefs"),
-    *(
-        "invalid-offsetof",
-        "attributes",
-        "unused-value",
-        "sign-compare",
-        "comment",
-        "format",
-        "subobject-linkage",
-        "sometimes-uninitialized",
-    ),
+    *("invalid-offsetof", "attributes", "unused-value", "sign-compare", "comment", "format"),
+    *("subobject-linkage", "sometimes-uninitialized"),
 )
 
 
@@ -358,9 +351,18 @@ def build(
                 messages = _run([*command, "-c", file, "-o", "kernels.o"], folder, read)
             _messages_of(path).write_text(messages)
             with replacing(path) as temporary:
-                link = [compiler, "kernels.o", "-o", temporary, *libraries]
-                _run([*link, *link_flags], folder, read)
+                link = [compiler, "kernels.o", "-o", temporary, *libraries, *link_flags]
+                _link(link, device, folder, read)
     return _with_messages(path)
+
+
+def _link(command: list[str], device: str, folder: Path, read: Included) -> None:
+    if device == "cpu":
+        # Few kernels need C++'s library, which takes the linker as long to read as all else.
+        with suppress(BuildError):
+            _run([*command, "-nodefaultlibs", "-lc", "-lgcc"], folder, read)
+            return
+    _run(command, folder, read)
 
 
 def _messages_of(path: Path) -> Path:
@@ -387,6 +389,8 @@ def compile_for_simulator(
     before those that name the simulator's own headers. more: flags after them.
     """
     first = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags, header) / header))
+    if names_special_functions(read.text):
+        first = (*first, "-include", str(CPP / "special_functions.hpp"))
     folders = (f"-fdebug-prefix-map={folder}=.", *(f"-I{of}" for of in HEADER_FOLDERS), f"-I{CPP}")
     if "clang" in identity_of(compiler):
         more = (*more, "-fno-integrated-as")  # which would read the text of asm statements

@@ -232,6 +232,18 @@ def names_cuda(source: str, folders: Sequence[Path]) -> bool:
     return False
 
 
+# C++'s special functions, which cuda.hpp has only for a source that may mean them.
+_NAMES = (
+    r"\b(?:(?:assoc_)?(?:laguerre|legendre)|beta|(?:comp_)?ellint_[123]|cyl_(?:bessel_[ijk]|neumann)|expint|"
+    r"hermite|riemann_zeta|sph_(?:bessel|legendre|neumann))[fl]?\b"
+)
+_SPECIAL = re.compile(rf"\bstd\s*::\s*{_NAMES}|\busing\s+namespace\s+std\b.*{_NAMES}", re.S)
+
+
+def names_special_functions(text: str) -> bool:
+    return _SPECIAL.search(text) is not None
+
+
 _PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*", re.M)
 _GUARD = re.compile(r"\s*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1\b")
 

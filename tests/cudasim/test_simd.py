@@ -169,6 +169,8 @@ FUNCTIONS = {
     "erfcx(40 * fabs(x))": lambda x: special.erfcx(40 * abs(x)),
     "cyl_bessel_i0(20 * x)": lambda x: special.i0(20 * x),
     "cyl_bessel_i1(20 * x)": lambda x: special.i1(20 * x),
+    "cyl_bessel_i0(700 * x)": lambda x: special.i0(700 * x),
+    "cyl_bessel_i1(700 * x)": lambda x: special.i1(700 * x),
     "norm4d(x, 1, 2, 3)": lambda x: np.sqrt(x * x + 14),
     "rnorm3d(x, 1, 2)": lambda x: 1 / np.sqrt(x * x + 5),
 }
@@ -215,3 +217,26 @@ def test_roundings_of_doubles(operation):
         assert Fraction(below) <= exact <= Fraction(above)
         assert above in (below, np.nextafter(below, np.inf))
         assert cut == (below if exact > 0 else above)
+
+
+@pytest.mark.simulator
+def test_bessel_functions_far_from_zero():
+    kernel = cudasim.kernel(
+        "__global__ void f(double *y, const double *x) {\n"
+        "    int i = threadIdx.x; y[i] = cyl_bessel_i0(x[i]); y[3 + i] = cyl_bessel_i1(x[i]);\n}"
+    )
+    y = np.zeros(6)
+    kernel[1, 3](y, np.array([713, -np.inf, np.nan]))
+    with np.errstate(over="ignore"):
+        scaled = [of(713) * np.exp(356.5) * np.exp(356.5) for of in (special.i0e, special.i1e)]
+    assert np.allclose(y[::3], scaled, rtol=2e-14)
+    assert y[1] == np.inf and y[4] == -np.inf and np.isnan(y[2::3]).all()
+
+
+@pytest.mark.simulator
+def test_a_source_that_names_the_special_functions_of_cpp_has_them():
+    for first, name in [("", "std::legendre"), ("using namespace std;\n", "legendre")]:
+        kernel = cudasim.kernel(f"{first}__global__ void f(double *y) {{ y[0] = {name}(2, 0.5); }}")
+        y = np.zeros(1)
+        kernel[1, 1](y)
+        assert y[0] == -0.125

@@ -1,5 +1,17 @@
 /* What every kernel in C++ has without an #include, as with nvcc: cuda_runtime.h and what it includes. */
 #pragma once
+
+/* Without std::legendre() and libstdc++'s other special functions: they are inline functions that call
+ * templates, which each source would instantiate again, in half of the time that a small kernel takes to
+ * compile. A source that names one gets them back (special_functions.hpp). The headers are those that they
+ * bring along. */
+#include <cstddef>
+#undef _GLIBCXX_USE_STD_SPEC_FUNCS
+#include <limits>
+#if __has_include(<bits/stl_algobase.h>)
+#include <bits/stl_algobase.h>
+#endif
+
 #include "assert.h"
 #include "atomics.hpp"
 #include "entry.hpp"

@@ -166,12 +166,25 @@ SIM_INLINE float normcdfinvf(float p) {
 
 /* ---- Modified Bessel functions ---- */
 
-#ifdef __cpp_lib_math_special_functions
+/* A power series of positive terms; for a large x the expansion at infinity, whose smallest term is about
+ * e^(-2 x). Half of the exponent at a time, since e^x overflows before the result does. */
+SIM_INLINE double sim_bessel_i(int order, double x) {
+    if (x > 1000)
+        return INFINITY;
+    bool is_large = x > 30;
+    double term = is_large || order == 0 ? 1 : x / 2, sum = term;
+    for (int k = 1; fabs(term) > 1e-17 * sum; k++) {
+        double odd = 2 * k - 1;
+        term *= is_large ? (odd * odd - 4 * order) / (8 * k * x) : x / 2 * (x / 2) / (k * (k + order));
+        sum += term;
+    }
+    return is_large ? exp(x / 2) / sqrt(2 * M_PI * x) * sum * exp(x / 2) : sum;
+}
 SIM_INLINE double cyl_bessel_i0(double x) {
-    return std::cyl_bessel_i(0.0, fabs(x));
+    return sim_bessel_i(0, fabs(x));
 }
 SIM_INLINE double cyl_bessel_i1(double x) {
-    return copysign(std::cyl_bessel_i(1.0, fabs(x)), x);
+    return copysign(sim_bessel_i(1, fabs(x)), x);
 }
 SIM_INLINE float cyl_bessel_i0f(float x) {
     return (float)cyl_bessel_i0(x);
@@ -179,7 +192,6 @@ SIM_INLINE float cyl_bessel_i0f(float x) {
 SIM_INLINE float cyl_bessel_i1f(float x) {
     return (float)cyl_bessel_i1(x);
 }
-#endif
 
 /* ---- Two products of 16 bits by 8 bits, and their sum: the first or the last two bytes of b (PTX ISA,
  * "dp2a") */

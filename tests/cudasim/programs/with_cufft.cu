@@ -1,7 +1,8 @@
-/* A transform of what a file has, to another one: file, file, type, batch, in place (i), stretched (s) or
- * neither (o), sizes. */
+/* Transforms of what files have, to others: each is file, file, type, batch, in place (i), stretched (s) or
+ * neither (o), sizes, and "," is between them. */
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <cufft.h>
 #include <map>
 #include <string>
@@ -13,16 +14,16 @@
         exit(1);                                                                                             \
     }
 
-int main(int argc, char **argv) {
+static int transform(int argc, char **argv) {
     std::map<std::string, cufftType> types = {{"C2C", CUFFT_C2C}, {"Z2Z", CUFFT_Z2Z}, {"R2C", CUFFT_R2C},
                                               {"D2Z", CUFFT_D2Z}, {"C2R", CUFFT_C2R}, {"Z2D", CUFFT_Z2D}};
-    cufftType type = types[argv[3]];
-    int batch = atoi(argv[4]), rank = argc - 6, n[3], in_sizes[3], out_sizes[3];
-    char how = argv[5][0];
+    cufftType type = types[argv[2]];
+    int batch = atoi(argv[3]), rank = argc - 5, n[3], in_sizes[3], out_sizes[3];
+    char how = argv[4][0];
     long ins = 1,
          outs = 1; /* elements of one transform, of which a complex one of these types has a half more */
     for (int i = 0; i < rank; i++) {
-        n[i] = atoi(argv[6 + i]);
+        n[i] = atoi(argv[5 + i]);
         bool is_last = i == rank - 1;
         int half = n[i] / 2 + 1;
         in_sizes[i] = is_last && (type == CUFFT_C2R || type == CUFFT_Z2D) ? half : n[i];
@@ -39,7 +40,7 @@ int main(int argc, char **argv) {
     size_t size_in = size * (type == CUFFT_R2C || type == CUFFT_D2Z ? 1 : 2) * step * batch * ins;
     size_t size_out = size * (type == CUFFT_C2R || type == CUFFT_Z2D ? 1 : 2) * step * batch * outs;
     std::vector<char> host(size_in), result(size_out);
-    FILE *file = fopen(argv[1], "rb");
+    FILE *file = fopen(argv[0], "rb");
     if (!file || fread(host.data(), 1, size_in, file) != size_in)
         return 2;
     fclose(file);
@@ -89,7 +90,7 @@ int main(int argc, char **argv) {
         return 3;
     TRY(cudaStreamSynchronize(stream));
     TRY(cudaMemcpy(result.data(), out, size_out, cudaMemcpyDeviceToHost));
-    file = fopen(argv[2], "wb");
+    file = fopen(argv[1], "wb");
     fwrite(result.data(), 1, size_out, file);
     fclose(file);
     TRY(cufftDestroy(plan));
@@ -97,4 +98,14 @@ int main(int argc, char **argv) {
     TRY(cudaFree(in));
     if (how != 'i')
         TRY(cudaFree(out));
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    for (int first = 1, last; first < argc; first = last + 1) {
+        for (last = first; last < argc && strcmp(argv[last], ",") != 0; last++)
+            ;
+        if (int wrong = transform(last - first, argv + first))
+            return wrong;
+    }
 }
