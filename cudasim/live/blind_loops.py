@@ -1,10 +1,10 @@
 """Which kernels run the threads of a block in a loop that keeps no account of them.
 
 Every kernel is compiled in such a loop as well (sim/cpp/threads.hpp), and runs in it only if the compiler's
-assembly shows that it may: it calls nothing but the C library's mathematics, copies of memory and conversions,
-so that no thread can wait, stop or ask who it is, and of `sim_blind`, by which the loop's variables stand for
-threadIdx, nothing is left but the zero that is there anyway. No such loop runs where a source names memory that
-others may change meanwhile: a thread could wait for that.
+assembly shows that it may: it calls nothing but the C library's mathematics, copies of memory and
+conversions, so that no thread can wait, stop or ask who it is, and of `sim_blind`, by which the loop's
+variables stand for threadIdx, nothing is left but the zero that is there anyway. No such loop runs where a
+source names memory that others may change meanwhile: a thread could wait for that.
 """
 
 from __future__ import annotations
