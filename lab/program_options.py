@@ -1,5 +1,6 @@
-"""Options by which a program is told its sizes and how often it repeats, as its sources read them.
+"""Options by which a program is told its sizes and how often it repeats, as its sources read and name them.
 
+    printf("Usage: %s <repeat> <input length> <block size>\\n", argv[0]);    1 64 64
     case 'r': n_reps = atoi(optarg); break;                                 -r 2
     if (strcmp(argv[i], "--nsteps") == 0) nsteps = atoi(argv[++i]);         --nsteps 64
     if (strcmp(argv[i], "small") == 0) … else if (strcmp(argv[i], "large")  small, where `make run` says large
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from smaller_sources import REPEATS
 
+_LINES_OF_USAGE = 5
 _FEW = "2"  # for some demand more than one
 _TO_NUMBER = r"(?:ato(?:i|l|ll)|strto(?:l|ul|ll|ull)|stoi|stol|parseU?Int)\s*\("
 _CASE = re.compile(rf"case\s*'(\w)'\s*:\s*\{{?\s*([\w.>-]+)\s*=\s*(?:\([\w ]+\)\s*)?(?:std::)?{_TO_NUMBER}")
@@ -46,6 +48,27 @@ class Options:
         new = [name for name in (*self.repeats, *(self.sizes if most else ())) if name not in arguments]
         more = [word for name in new for word in (name, _FEW if name in self.repeats else str(most))]
         return [*("small" if self.has_small and word == "large" else word for word in arguments), *more]
+
+
+def named_arguments(sources: Iterable[Path]) -> list[str]:
+    """What the message on a program's usage calls its arguments: <repeat>, <input length>."""
+    for path in sources:
+        lines = path.read_text(errors="replace").splitlines()
+        for number, line in enumerate(lines):
+            if re.search(r'"\s*usage\b', line, re.I):
+                said = re.findall(r'"([^"]*)"', "\n".join(lines[number : number + _LINES_OF_USAGE]))
+                return re.findall(r"<([^<>]+)>", "".join(said))
+    return []
+
+
+def reduced_by_name(arguments: list[str], names: list[str], most: int) -> list[list[str]]:
+    """The arguments with no number above `most`, and 1 for how often something is repeated; none where the
+    message does not name each of them."""
+    if len(names) != len(arguments):
+        return []
+    limits = [1 if _IS_REPEATED.search(name) else most for name in names]
+    pairs = zip(arguments, limits, strict=True)
+    return [[str(min(int(of), limit)) if of.isdigit() else of for of, limit in pairs]]
 
 
 def options(sources: Iterable[Path]) -> Options:

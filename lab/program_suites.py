@@ -17,7 +17,7 @@ from pathlib import Path
 from mini_apps import APPS, App
 from mini_apps import write_inputs as write_app_inputs
 from program_inputs import write_inputs
-from program_options import options
+from program_options import named_arguments, options, reduced_by_name
 from rodinia import KNOWN, Known
 from rodinia import write_inputs as write_rodinia_inputs
 
@@ -89,9 +89,11 @@ class WithMakefile(Program):
                 sets += [reduced(words[1:], sizes[0], _REPEATS[1])]
                 sets += [reduced(words[1:], most, most) for most in sizes[:2]]  # the last may be a size
                 sets += [in_proportion(words[1:], most) for most in _IN_PROPORTION]
-                told = options(of for of in self.folder.rglob("*") if of.suffix in SOURCES and of.is_file())
+                sources = [of for of in self.folder.rglob("*") if of.suffix in SOURCES and of.is_file()]
+                told, names = options(sources), named_arguments(sources)
+                named = [one for of in sizes[:_SIZED] for one in reduced_by_name(words[1:], names, of)]
                 sized = [told.added_to(of, most) for of, most in zip(sets, sizes[:_SIZED], strict=False)]
-                sets = [*sized, *map(told.added_to, sets)]
+                sets = [*named, *sized, *map(told.added_to, sets)]
                 return words[0], [list(of) for of in dict.fromkeys(map(tuple, sets))], False
         return "", [], False
 
