@@ -64,7 +64,7 @@ def named_arguments(sources: Iterable[Path]) -> list[str]:
 def reduced_by_name(arguments: list[str], names: list[str], most: int) -> list[list[str]]:
     """The arguments with no number above `most`, and 1 for how often something is repeated; none where the
     message does not name each of them."""
-    if len(names) != len(arguments):
+    if not names or len(names) != len(arguments):
         return []
     limits = [1 if _IS_REPEATED.search(name) else most for name in names]
     pairs = zip(arguments, limits, strict=True)
