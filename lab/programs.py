@@ -61,7 +61,7 @@ _GOOD = re.compile(
 )
 _AS_A_NUMBER = r"[^:=.\n]*(?:[:=]|\bis\b)\s*[-+]?\.?\d"
 _BAD = re.compile(
-    r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|invalid checksum)\b(?![^:=]*[:=]\s*0)"
+    r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|invalid checksum)\b(?! as expected|[^:=]*[:=]\s*0)"
     rf"|\berror\b(?!{_AS_A_NUMBER})|失败|错误|不正确",
     re.I,
 )
