@@ -17,10 +17,12 @@ from pathlib import Path
 from mini_apps import APPS, App
 from mini_apps import write_inputs as write_app_inputs
 from program_inputs import write_inputs
+from program_options import named_arguments, options, reduced_by_name
 from rodinia import KNOWN, Known
 from rodinia import write_inputs as write_rodinia_inputs
 
 _REPEATS = (1, 3)  # some leave the first out of what they judge
+_SIZED = 4  # so many of the sizes are told to a program whose `make run` names none
 _IN_PROPORTION = (512, 4096)  # the largest of sizes that keep their proportions
 _DIFFERENT = re.compile(r"Non-Matching CPU-GPU Outputs[^\n:]*: (\d+)")  # as PolyBench says it
 _SECTIONS = ("0_Introduction", "1_Utilities", "2_Concepts_and_Techniques", "3_CUDA_Features")
@@ -87,6 +89,11 @@ class WithMakefile(Program):
                 sets += [reduced(words[1:], sizes[0], _REPEATS[1])]
                 sets += [reduced(words[1:], most, most) for most in sizes[:2]]  # the last may be a size
                 sets += [in_proportion(words[1:], most) for most in _IN_PROPORTION]
+                sources = [of for of in self.folder.rglob("*") if of.suffix in SOURCES and of.is_file()]
+                told, names = options(sources), named_arguments(sources)
+                named = [one for of in sizes[:_SIZED] for one in reduced_by_name(words[1:], names, of)]
+                sized = [told.added_to(of, most) for of, most in zip(sets, sizes[:_SIZED], strict=False)]
+                sets = [*named, *sized, *map(told.added_to, sets)]
                 return words[0], [list(of) for of in dict.fromkeys(map(tuple, sets))], False
         return "", [], False
 

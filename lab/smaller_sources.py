@@ -21,7 +21,7 @@ _DECLARED = re.compile(
     rf"({_CONSTANT})(?=\s*[;,])"
 )
 _IN_LOOPS = re.compile(rf"(\bfor\s*\([^;]*?(\w+)\s*=\s*|;\s*(\w+)\s*<=?\s*)({_CONSTANT})(?=\s*[;)])")
-_REPEATS = re.compile(r"iter|repeat|runs?\b|loops?\b|trials|steps", re.I)
+REPEATS = re.compile(r"iter|repeat|runs?\b|loops?\b|trials|steps", re.I)
 _NO_SIZE = re.compile(r"seed|rand|mask|prime|mod|magic|poly|hash|key|version|threads|block_?size", re.I)
 
 
@@ -29,7 +29,7 @@ def _smaller(name: str, constant: str) -> str:
     value = eval(re.sub(r"(?<=\d)[uUlL]+", "", constant))  # digits, products and shifts alone
     if _NO_SIZE.search(name):
         return constant
-    if _REPEATS.search(name):
+    if REPEATS.search(name):
         return str(min(value, _FEW))
     suffix = re.search(r"[uUlL]*(?=[\s)]*$)", constant)[0]
     by = 256 if value >= _LARGE else 16 if value >= _SMALL else 1

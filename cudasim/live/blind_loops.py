@@ -1,10 +1,10 @@
 """Which kernels run the threads of a block in a loop that keeps no account of them.
 
 Every kernel is compiled in such a loop as well (sim/cpp/threads.hpp), and runs in it only if the compiler's
-assembly shows that it may: it calls nothing but the C library's mathematics, so that no thread can wait, stop
-or ask who it is, and of `sim_blind`, by which the loop's variables stand for threadIdx, nothing is left but
-the zero that is there anyway. No such loop runs where a source names memory that others may change meanwhile:
-a thread could wait for that.
+assembly shows that it may: it calls nothing but the C library's mathematics, copies of memory and
+conversions, so that no thread can wait, stop or ask who it is, and of `sim_blind`, by which the loop's
+variables stand for threadIdx, nothing is left but the zero that is there anyway. No such loop runs where a
+source names memory that others may change meanwhile: a thread could wait for that.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ _MATHEMATICS = (
 # Each call, and each jump that may be one: to a name that is no label of the function.
 _CALL = re.compile(r"^\s*(?:callq?\s+(\S+)|jmpq?\s+(\*?[A-Za-z_]\S*))", re.M)
 _ALLOWED = re.compile(
-    rf"\*?(?:_ZL17sim_own_registersv|__tls_get_addr|{_MATHEMATICS})(?:@PLT|@GOTPCREL\(%rip\))?"
+    rf"\*?(?:_ZL17sim_own_registersv|__tls_get_addr|mem(?:cpy|move|set)|{_MATHEMATICS}|"
+    r"sim_(?:float_of_half|half_of_double))"
+    r"(?:@PLT|@GOTPCREL\(%rip\))?"
 )
 _SECTION = '\t.section\tsim_blind_loops,"aw",@progbits\n\t.balign\t8\n'
 

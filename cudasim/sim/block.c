@@ -185,8 +185,8 @@ void sim_block_wait(enum sim_state state, const struct sim_site *site) {
 /* All threads of the block have had turns and given them up, and none has made progress. */
 static bool seems_to_wait_for_others(const struct sim_block *block) {
     enum { TURNS_OF_EACH = 4, LONG_TURNS = 3 };
-    return block->started == block->size &&
-           (block->idle_turns > TURNS_OF_EACH * block->size || block->long_turns > LONG_TURNS);
+    return block->started == block->size && (block->idle_turns > TURNS_OF_EACH * block->size ||
+                                             block->long_turns > LONG_TURNS * SIM_PARTS_OF_LONG_TURN);
 }
 
 void sim_yield(void) {
@@ -216,8 +216,11 @@ void sim_yield(void) {
         sim_block_abandon();
 }
 
-void sim_end_turn(void) {
-    sim_worker->block.long_turns++;
+void sim_end_turn(unsigned parts) {
+    struct sim_block *block = &sim_worker->block;
+    block->long_turns += parts;
+    if (parts < SIM_PARTS_OF_LONG_TURN && block->idle_turns > 0)
+        block->idle_turns--; /* which a short turn is none of */
     sim_yield();
 }
 

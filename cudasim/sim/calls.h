@@ -173,8 +173,8 @@ void sim_sleep(void);      /* the other threads of the block get a turn */
 long long sim_clock(void); /* nanoseconds, which stand for cycles */
 
 /* Conversions to and from IEEE's binary16, rounding to nearest even. */
-float sim_float_of_half(uint16_t bits);
-uint16_t sim_half_of_double(double value);
+__attribute__((const)) float sim_float_of_half(uint16_t bits);
+__attribute__((const)) uint16_t sim_half_of_double(double value);
 
 #ifdef __cplusplus
 }

@@ -137,7 +137,7 @@ struct sim_block {
     bool is_asynchronous; /* some thread has asked for copies, products or stores, or has made groups of them
                            */
     unsigned idle_turns;  /* that threads have given up since one last returned or passed a barrier */
-    unsigned long_turns;  /* likewise, that ended because they were long */
+    unsigned long_turns;  /* likewise, parts of long ones, of those that ended because they were long */
     struct sim_thread threads[SIM_MAX_BLOCK_THREADS];
 };
 
@@ -269,8 +269,10 @@ noreturn void sim_block_abandon(void);
 struct sim_fiber *sim_choose_fiber(struct sim_worker *worker);
 /* The running thread waits, with its state saying for what, until somebody makes it ready (wait.h). */
 void sim_block_wait(enum sim_state state, const struct sim_site *site);
-void sim_yield(void);    /* the running thread lets all others have a turn */
-void sim_end_turn(void); /* the same, of a thread that has run for long and may wait for another in a loop */
+void sim_yield(void); /* the running thread lets all others have a turn */
+/* The same, of a thread that has run for long and may wait for another in a loop; parts: of a long turn. */
+enum { SIM_PARTS_OF_LONG_TURN = 50 };
+void sim_end_turn(unsigned parts);
 void sim_make_ready(struct sim_thread *thread);
 static inline void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread) {
     thread->next = NULL;

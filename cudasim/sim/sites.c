@@ -10,7 +10,9 @@ static unsigned site_count;
 
 /* `file` lives as long as the kernel's library, and each file of it has one name. */
 const struct sim_site *sim_site_at(const char *file, int line) {
-    static _Thread_local const struct sim_site *latest;
+    enum { REMEMBERED = 64 }; /* a loop has several places */
+    static _Thread_local const struct sim_site *known[REMEMBERED];
+    const struct sim_site **at = &known[(unsigned)line % REMEMBERED], *latest = *at;
     if (latest && latest->file == file && latest->line == line)
         return latest;
     sim_lock_for_a_moment();
@@ -19,7 +21,7 @@ const struct sim_site *sim_site_at(const char *file, int line) {
         i++;
     if (i == site_count && site_count < MOST_SITES)
         sites[site_count++] = (struct sim_site){file, line};
-    latest = &sites[i < MOST_SITES ? i : MOST_SITES - 1];
+    *at = latest = &sites[i < MOST_SITES ? i : MOST_SITES - 1];
     sim_unlock_for_a_moment();
     return latest;
 }

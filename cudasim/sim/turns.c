@@ -31,6 +31,11 @@ void sim_turns_leave(struct sim_worker *worker) {
 /* A signal that finds its thread in the simulator's or the C library's code is repeated within a turn. By
  * default this one does nothing, so that it may come late. */
 enum { TURN_SIGNAL = SIGURG, SIGNAL_MICROSECONDS = 2000, SIGNALS_PER_TURN = 5 };
+/* Once threads of a block have had long turns, and none has got anywhere, turns are short for a while: where
+ * hundreds wait for one that does not, a round of long ones takes seconds. */
+enum { SHORT_MICROSECONDS = 200, SHORT_TURNS = 100 };
+_Static_assert(SHORT_MICROSECONDS *SIM_PARTS_OF_LONG_TURN == SIGNAL_MICROSECONDS * SIGNALS_PER_TURN, "");
+static atomic_int short_turns; /* to come */
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t launched = PTHREAD_COND_INITIALIZER;
@@ -60,8 +65,12 @@ static void *look_at_clock(void *unused) {
             pthread_cond_wait(&launched, &mutex);
         is_waiting = false;
         pthread_mutex_unlock(&mutex);
-        nanosleep(&(struct timespec){.tv_nsec = SIGNAL_MICROSECONDS * 1000}, NULL);
-        if (signals % SIGNALS_PER_TURN == 0)
+        bool is_short = atomic_load(&short_turns) > 0;
+        long microseconds = is_short ? SHORT_MICROSECONDS : SIGNAL_MICROSECONDS;
+        nanosleep(&(struct timespec){.tv_nsec = microseconds * 1000}, NULL);
+        if (is_short)
+            atomic_fetch_sub(&short_turns, 1);
+        if (is_short || signals % SIGNALS_PER_TURN == 0)
             atomic_fetch_add(&turn, 1);
         signal_workers();
     }
@@ -77,7 +86,10 @@ static void look_up(void) {
     unsigned now = atomic_load(&turn);
     if (last_turn != now) {
         last_turn = now;
-        sim_end_turn();
+        bool is_short = atomic_load(&short_turns) > 0;
+        if (is_short || sim_worker->block.long_turns > SIM_PARTS_OF_LONG_TURN)
+            atomic_store(&short_turns, SHORT_TURNS);
+        sim_end_turn(is_short ? 1 : SIM_PARTS_OF_LONG_TURN);
     }
 }
 
@@ -156,6 +168,7 @@ void sim_turns_begin(void) {
 }
 
 void sim_turns_end(void) {
+    atomic_store(&short_turns, 0);
     pthread_mutex_lock(&mutex);
     is_running = false;
     pthread_mutex_unlock(&mutex);

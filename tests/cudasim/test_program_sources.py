@@ -331,3 +331,60 @@ int main() {
 """,
     )
     assert (ran.returncode, ran.stdout) == (0, "7 k << <1, 2 >> > (x)\n"), ran.stderr
+
+
+def test_threads_that_wait_for_each_other_in_loops_get_on(tmp_path):
+    """Each waits for the one behind it: with turns of 10 ms that would take 80 s."""
+    ran = run(
+        tmp_path,
+        r"""
+#include <cstdio>
+#include <ctime>
+__global__ void chain(volatile int *done) {
+    int i = threadIdx.x;
+    while (!done[i + 1])
+        ;
+    done[i] = done[i + 1] + 1;
+}
+int main() {
+    int *d, h[129] = {};
+    h[128] = 1;
+    cudaMalloc(&d, sizeof h);
+    cudaMemcpy(d, h, sizeof h, cudaMemcpyHostToDevice);
+    chain<<<1, 128>>>(d);
+    cudaMemcpy(h, d, sizeof h, cudaMemcpyDeviceToHost);
+    cudaFree(d);
+    printf("%d %g", h[0], (double)clock() / CLOCKS_PER_SEC);
+}
+""",
+    )
+    first, seconds = ran.stdout.split()
+    assert (ran.returncode, ran.stderr, first) == (0, "", "129")
+    assert float(seconds) < patience(10)
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+def test_much_memory_is_set_to_zero_and_no_more(tmp_path, mode):
+    ran = run(
+        tmp_path,
+        r"""
+#include <cstdio>
+#include <vector>
+int main() {
+    const size_t bytes = (66 << 20) + 17, from = 4099, set = (64 << 20) + 5;
+    unsigned char *d;
+    std::vector<unsigned char> h(bytes);
+    cudaMalloc(&d, bytes);
+    cudaMemset(d, 7, bytes);
+    cudaMemset(d + from, 0, set);
+    cudaMemcpy(h.data(), d, bytes, cudaMemcpyDeviceToHost);
+    cudaFree(d);
+    size_t wrong = 0;
+    for (size_t i = 0; i < bytes; i++)
+        wrong += h[i] != (i < from || i >= from + set ? 7 : 0);
+    printf("%zu wrong\n", wrong);
+}
+""",
+        mode,
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "0 wrong\n", "")

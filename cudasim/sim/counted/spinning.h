@@ -38,5 +38,5 @@ static inline void spinning_changed(struct spinning *spinning) {
 static inline void spinning_basic_blocks(struct spinning *spinning, unsigned more) {
     spinning->basic_blocks += more;
     if (spinning->basic_blocks >= BASIC_BLOCKS_OF_A_TURN)
-        sim_end_turn();
+        sim_end_turn(SIM_PARTS_OF_LONG_TURN);
 }

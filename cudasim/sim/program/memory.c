@@ -417,6 +417,24 @@ int sim_memory_copy(void *to, size_t to_pitch, const void *from, size_t from_pit
     return sim_program_error(0);
 }
 
+/* As memset(). Of much memory whole pages are given back, since new ones are zero. */
+static void set(unsigned char *to, int value, size_t bytes) {
+#ifdef __linux__
+    enum { MUCH = 64 << 20 }; /* of less, each page anew takes longer */
+    const struct sim_allocation *memory = sim_allocation_at(to);
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), before = (page - (uintptr_t)to % page) % page;
+    if ((unsigned char)value == 0 && bytes >= MUCH && memory && !memory->is_symbol) {
+        size_t pages = (bytes - before) / page * page;
+        if (madvise(to + before, pages, MADV_DONTNEED) == 0) {
+            memset(to, 0, before);
+            memset(to + before + pages, 0, bytes - before - pages);
+            return;
+        }
+    }
+#endif
+    memset(to, value, bytes);
+}
+
 int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows, struct sim_stream *stream,
                    struct sim_called called) {
     if (width == 0 || rows == 0)
@@ -429,7 +447,7 @@ int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows,
         return sim_program_error(INVALID_VALUE);
     open_at(to);
     for (size_t row = 0; row < rows; row++) {
-        memset((unsigned char *)to + row * pitch, value, width);
+        set((unsigned char *)to + row * pitch, value, width);
         sim_memory_is_written((unsigned char *)to + row * pitch, width);
     }
     struct sim_allocation *memory = sim_allocation_at(to);
