@@ -105,7 +105,8 @@ def _load_latencies(
     sample: Sample, traffic: Traffic, card: Card, files: Statements, factor: float, dram_factor: float
 ):
     """A function: the clocks of a load of global memory, by its line's hits in L1: those of the load there
-    that misses most, for which the others wait."""
+    that misses most, for which the others wait. Where the first warp of a block loads more often than others,
+    as in a sum by a tree, they wait for it at barriers, and it is its misses that count."""
     loads = [one for one in sample.instructions if (one.space, one.operation) == ("global", "ld")]
     most: dict[tuple[str, int], int] = defaultdict(int)
     missing: dict[tuple[str, int], float] = defaultdict(float)
@@ -115,7 +116,10 @@ def _load_latencies(
     for one in loads:
         key = (one.place.file, one.place.line)
         if one.requests > most[key] / 4:
-            missing[key] = max(missing[key], one.waits / one.requests)
+            waits, requests = one.waits, one.requests
+            if one.first_requests * sample.warps > 1.5 * requests:
+                waits, requests = one.first_waits, one.first_requests
+            missing[key] = max(missing[key], waits / requests)
     from_dram = min(1.0, traffic.dram_read / traffic.l2_read) if traffic.l2_read else 0.0
     latency = card.latency
 

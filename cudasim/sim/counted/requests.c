@@ -259,6 +259,7 @@ void requests_barrier_passed(struct recorder *recorded) {
     for (unsigned warp = 0; warp < warps_of(recorded); warp++) /* some lanes may have returned */
         self->barriers += self->at_barrier[warp] > 0;
     memset(self->at_barrier, 0, sizeof self->at_barrier);
+    recorded->sample.met = recorded->sample.l1_time;
 }
 
 void requests_lanes_met(struct recorder *recorded, unsigned warp, unsigned lanes) {
@@ -302,6 +303,8 @@ counted_instruction *requests_launch_ends(struct recorder *first, uint64_t launc
                 counted[i].lines += tally->lines;
                 counted[i].missed += tally->missed;
                 counted[i].waits += tally->waits;
+                counted[i].first_requests += tally->first_requests;
+                counted[i].first_waits += tally->first_waits;
                 counted[i].wavefronts_of_8 += tally->wavefronts_of_8;
                 counted[i].wavefronts_of_16 += tally->wavefronts_of_16;
             }
