@@ -29,6 +29,11 @@ def test_two_times_that_the_measurement_cannot_tell_apart_are_no_pair():
     assert math.isnan(kendall(around([1, 1.05], 0.1), [20.0, 10.0]))
 
 
+def test_two_times_within_five_percent_are_no_pair_where_only_larger_gaps_count():
+    assert kendall(around([1, 1.04, 3]), [20.0, 10.0, 30.0]) == pytest.approx(1 / 3)
+    assert kendall(around([1, 1.04, 3]), [20.0, 10.0, 30.0], apart=1.05) == 1
+
+
 def test_two_predictions_that_are_equal_are_in_neither_order():
     """As scipy's tau-b has it, where the measured times have no ties."""
     stats = pytest.importorskip("scipy.stats", reason="scipy is not installed")
