@@ -94,6 +94,7 @@ class Terms:
     units_here: dict[str, float] = field(default_factory=dict)
     clocks_of_blocks: np.ndarray | None = None  # of a warp alone, by block of the code
     waits: dict[str, float] = field(default_factory=dict)  # clocks of a warp alone, by ncu's reasons
+    starts: float = 0.0  # seconds to start all blocks
 
 
 def _norm(power: float, *values: float) -> float:
@@ -311,8 +312,8 @@ def _atomic_clocks(sample: Sample, traffic: Traffic, lines: _AtomicLines, fitted
 
 _SEVERAL_SECTORS = 17.0  # clocks of a slice for a request that updates several sectors of a crowded line
 _MEETING = 2.4  # clocks for whole numbers of a request that meet at an address, for each but the first
-# Clocks in which a GPU starts a block: launches of 65536 blocks or more of 64 or 128 threads that did different
-# things took 1.21 to 1.25 for each (11 of an H100, 11 of an H200).
+# Clocks in which a GPU starts a block: launches of 65536 blocks or more of 64 or 128 threads that did
+# different things took 1.21 to 1.25 for each (11 of an H100, 11 of an H200).
 _STARTED = 1.21
 _L2_SLICES = 48.0  # that update at a time: of an H100; others have about as many for their size
 
@@ -464,4 +465,5 @@ def predict_terms(
         units(1.0),
         alone,
         {name: float(clocks) / warps for name, clocks in _weighted(waits, flow.runs).items()},
+        starts,
     )
