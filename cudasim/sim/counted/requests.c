@@ -259,7 +259,6 @@ void requests_barrier_passed(struct recorder *recorded) {
     for (unsigned warp = 0; warp < warps_of(recorded); warp++) /* some lanes may have returned */
         self->barriers += self->at_barrier[warp] > 0;
     memset(self->at_barrier, 0, sizeof self->at_barrier);
-    recorded->sample.met = recorded->sample.l1_time;
 }
 
 void requests_lanes_met(struct recorder *recorded, unsigned warp, unsigned lanes) {

@@ -161,6 +161,10 @@ void sample_request(struct sample *self, struct tally *tally, counted_operation 
     tally->first_waits += warp == 0 && (missed || late);
 }
 
+void sample_barrier_passed(struct sample *self) {
+    self->met = self->l1_time;
+}
+
 /* ---- The code ---- */
 
 static struct passed_block *passed_at(struct sample *self, uintptr_t pc) {

@@ -51,6 +51,7 @@ void sample_free(struct sample *sample);
 void sample_worker_begins(struct sample *sample);
 void sample_block_begins(struct sample *sample);
 void sample_block_ends(struct recorder *recorder);
+void sample_barrier_passed(struct sample *sample);
 void sample_basic_block(struct sample *sample, uintptr_t pc, unsigned thread);
 /* A request of global memory; all 32 addresses are set, as for sectors_of(). */
 void sample_request(struct sample *sample, struct tally *tally, counted_operation operation,
