@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 from speed import kendall
-from speed_sets import ANEW, THIRD
+from speed_sets import ANEW, FIFTH, FOURTH, THIRD
 
 from cudasim.predicting.cards import card
 
@@ -29,6 +29,11 @@ def test_two_times_that_the_measurement_cannot_tell_apart_are_no_pair():
     assert math.isnan(kendall(around([1, 1.05], 0.1), [20.0, 10.0]))
 
 
+def test_two_times_within_five_percent_are_no_pair_where_only_larger_gaps_count():
+    assert kendall(around([1, 1.04, 3]), [20.0, 10.0, 30.0]) == pytest.approx(1 / 3)
+    assert kendall(around([1, 1.04, 3]), [20.0, 10.0, 30.0], apart=1.05) == 1
+
+
 def test_two_predictions_that_are_equal_are_in_neither_order():
     """As scipy's tau-b has it, where the measured times have no ties."""
     stats = pytest.importorskip("scipy.stats", reason="scipy is not installed")
@@ -37,13 +42,15 @@ def test_two_predictions_that_are_equal_are_in_neither_order():
 
 
 def test_no_prediction_is_shorter_than_what_its_instructions_and_bytes_take_at_least():
-    """Of the sets that were predicted again as a whole. ncu counted the instructions and DRAM's bytes on an
-    H100, whose clock is known to a hundredth. Of the fourth set's first predictions four are shorter."""
-    later, timed = (
+    """Of the fifth set's first predictions, and of sets that were predicted again as a whole. ncu counted the
+    instructions and DRAM's bytes on an H100, whose clock is known to a hundredth. What `tile_mm_async` copies
+    in the background goes through loops that nothing counts."""
+    first, later, timed = (
         pd.read_csv(RECORDS / f"{name}.csv.xz").fillna({"template": ""})
-        for name in ("predicted_later", "speed_h100")
+        for name in ("predicted", "predicted_later", "speed_h100")
     )
-    said = later[later["repository"].isin((*ANEW, *THIRD))].copy()
+    again, fifth = (later["repository"].isin((*ANEW, *THIRD, *FOURTH)), first["repository"].isin(FIFTH))
+    said = pd.concat([later[again], first[fifth]]).query("kernel != 'tile_mm_async'")
     for table in (said, timed):
         table["nth"] = table.groupby(KEYS).cumcount()
     both = said.merge(timed, on=[*KEYS, "nth"]).query("us >= 10")
@@ -51,4 +58,4 @@ def test_no_prediction_is_shorter_than_what_its_instructions_and_bytes_take_at_l
     issued = both["instructions"] / (of.multiprocessors * of.schedulers * of.clock_hz)
     moved = (both["dram_read"] + both["dram_written"]) / of.dram_bytes_per_second
     least = 1e6 * pd.concat([issued, moved], axis=1).max(axis=1)
-    assert len(both) > 200 and both[1.01 * both["H100 us"] < least].empty
+    assert len(both) > 300 and both[1.01 * both["H100 us"] < least].empty

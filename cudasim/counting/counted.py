@@ -164,6 +164,8 @@ class Instruction:
     lines: int  # these in a sample only
     missed: int
     waits: int = 0
+    first_requests: int = 0
+    first_waits: int = 0
     wavefronts_of_8: int = 0
     wavefronts_of_16: int = 0
 
@@ -229,7 +231,7 @@ def _launches(library, memory: tuple[tuple[str, int, int], ...] = ()) -> Iterato
     operations = {library.COUNTED_LOAD: "ld", library.COUNTED_STORE: "st", library.COUNTED_ATOMIC: "atom"}
     numbers = (
         *("bytes", "requests", "threads", "addresses", "sectors", "wavefronts", "phases"),
-        *("lines", "missed", "waits", "wavefronts_of_8", "wavefronts_of_16"),
+        *("lines", "missed", "waits", "first_requests", "first_waits", "wavefronts_of_8", "wavefronts_of_16"),
     )
     plain = (
         *("dynamic_shared_bytes", "barriers", "warp_operations", "sectors_read", "sectors_written"),

@@ -168,6 +168,7 @@ def _of_the_launch(prediction) -> Iterator[Advice]:
         )
     parts = {
         "launch": terms.launch,
+        "starts": terms.starts,
         "alone": terms.alone,
         "L2": terms.l2,
         "DRAM": terms.dram,
@@ -180,6 +181,13 @@ def _of_the_launch(prediction) -> Iterator[Advice]:
             0,
             f"the launch itself is {share:.0%} of the {terms.seconds * 1e6:.1f} µs. Give a launch more work, "
             "or fuse it with its neighbours.",
+            share,
+        )
+    elif most == "starts":
+        yield Advice(
+            0,
+            f"a GPU starts one block after another, and {blocks:,} take {terms.starts * 1e6:,.1f} of the "
+            f"{terms.seconds * 1e6:.1f} µs. Launch larger blocks, or let a thread do more.",
             share,
         )
     elif most == "alone":

@@ -58,6 +58,8 @@ def _parts(axis, prediction):
     terms = prediction.on[0].terms
     parts = dict(sorted(terms.busy.items(), key=lambda item: -item[1])[:4])
     parts |= {"L2": terms.l2, "DRAM": terms.dram, "one warp alone": terms.alone, "launch": terms.launch}
+    if terms.starts > terms.seconds / 2:
+        parts["starting blocks"] = terms.starts
     names = sorted(parts, key=parts.get)
     axis.barh(names, [1e6 * parts[name] for name in names], color=_BLUE, height=0.65)
     axis.axvline(1e6 * terms.seconds, color=_ORANGE, lw=2)

@@ -25,6 +25,7 @@ from cudasim.predicting.statements import Statements
 # What a warp's instruction too many or too few costs, by what it contradicts: the bytes that were counted,
 # the rule of flow, how often warps came to a line (where loops have no loads), and nothing.
 _BYTES, _FLOW, _LINES, _ISSUED = 10.0, 3.0, 0.5, 1e-3
+_CALLED = 60  # instructions of a function that the compiler calls, a division of 64 bits, about
 
 # The machine's loads and stores, by what the simulator calls them.
 _SPACES = {
@@ -125,7 +126,14 @@ def _loops(blocks: Sequence[Block]) -> list[int]:
 def _left_out(blocks: Sequence[Block], block: Block, target: int, files: Statements) -> int:
     """By how many instructions a branch within a statement is shorter than to go on, and one more: it is not
     taken because it is short. A function of mathematics goes on for most arguments, and branches for special
-    ones, which the counts do not tell. A call is for special ones too: a division makes it."""
+    ones, which the counts do not tell. A call is for special ones too: a division makes it, of whole numbers
+    of 64 bits as well, and is longer than the way around it."""
+    if (
+        target != EXIT
+        and len(block.follows) > 1
+        and any(i.name == "CALL" for i in blocks[target].instructions)
+    ):
+        return _CALLED
     between = blocks[block.index + 1 : target]
     if target == EXIT or len(block.follows) < 2 or not between:
         return 0

@@ -187,7 +187,8 @@ class Prediction:
                 f"{traffic.l2_written / 1e6:,.1f} MB written",
                 f"  DRAM {_us(terms.dram)}: {traffic.dram_read / 1e6:,.1f} MB read, "
                 f"{traffic.dram_written / 1e6:,.1f} MB written, nothing in L2 before",
-                f"  the launch itself {_us(terms.launch)}",
+                f"  the launch itself {_us(terms.launch)}"
+                + (f"; all blocks start in {_us(terms.starts)}" if terms.starts > terms.seconds / 2 else ""),
                 "  a warp's clocks by line:",
                 *(f"    {row.clocks:5.0%}  {row.line:>4}  {row.source[:80]}" for row in lines.itertuples()),
                 f"  {NOT_MODELLED}",

@@ -166,6 +166,8 @@ class Sample:
             "lines",
             "missed",
             "waits",
+            "first_requests",
+            "first_waits",
             "wavefronts_of_8",
             "wavefronts_of_16",
         )

@@ -187,3 +187,16 @@ def test_percentages_are_those_of_ncus_clock_where_the_card_has_it():
     slow, same = (one.terms for one in found.on)
     assert 1 < slow.units["compute"] / slow.units_here["compute"] < 1.98 / 1.59
     assert same.units == same.units_here
+
+
+@needs_nvcc
+def test_a_division_of_64_bits_goes_around_its_call():
+    """Small numbers take the way that divides 32 bits, which is longer in the caller, and call nothing."""
+    source = """
+    __global__ void rests(unsigned long long *x, unsigned long long of) {
+        x[threadIdx.x] = x[threadIdx.x] % of;
+    }"""
+    x = np.arange(32, dtype=np.uint64)
+    on = cudasim.predict(cudasim.kernel(source)[1, 32], x, 7, gpu="H100").on[0]
+    assert any(one.name == "CALL" for block in on.code.blocks for one in block.instructions)
+    assert not any(one.name == "CALL" for one, _ in on.flow.executed(on.code))

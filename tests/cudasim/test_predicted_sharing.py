@@ -1,4 +1,4 @@
-"""What blocks of a sample that are far apart tell of the sectors that all blocks update."""
+"""What a sample tells of sectors that blocks share, of loads that wait, and of blocks that start."""
 
 from types import SimpleNamespace
 
@@ -35,3 +35,34 @@ def test_places_at_random_cost_dram_64_bytes_each_and_neighbours_four(is_random)
     of = card("H100")
     read = traffic_of(sample, sharing_of(sample), of, 8 * of.multiprocessors).dram_read - 4 * n
     assert read < 64 * n and (read > 32 * n if is_random else read == pytest.approx(4 * n, rel=0.02))
+
+
+TREE = """
+__global__ void tree(float *x) {
+    float *own = x + blockIdx.x * blockDim.x;
+    for (int stride = blockDim.x / 2; stride > 0; stride /= 2) {
+        if (threadIdx.x < stride)
+            own[threadIdx.x] += own[threadIdx.x + stride];
+        __syncthreads();
+    }
+}"""
+
+
+def test_what_a_warp_asked_for_before_a_barrier_is_there_after_it():
+    """The first warp misses in the first of its eight rounds alone, whichever warp asked for the others."""
+    n = 1 << 14
+    sample = take_sample(
+        cudasim.kernel(TREE)[n // 256, 256], (np.zeros(n, np.float32),), 1 << 15, seconds=0.5
+    )
+    loads = [one for one in sample.instructions if one.operation == "ld"]
+    blocks = len(sample.blocks)
+    assert [one.first_requests for one in loads] == [8 * blocks] * len(loads) and len(loads) == 2
+    assert [one.first_waits for one in loads] == [blocks] * 2
+
+
+def test_a_gpu_needs_its_time_to_start_many_small_blocks():
+    """As published kernels with so many blocks of 64 threads showed, whatever they did."""
+    copy = "__global__ void copy(char *x) { x[blockIdx.x * blockDim.x + threadIdx.x]++; }"
+    found = cudasim.predict(cudasim.kernel(copy)[1 << 18, 64], np.zeros(1 << 24, np.int8), gpu="H100")
+    assert found.seconds == pytest.approx(1.21 * 2**18 / card("H100").clock_hz, rel=0.05)
+    assert "all blocks start in" in found.why and "one block after another" in str(found.advice)

@@ -32,6 +32,7 @@ typedef struct counted_instruction {
     unsigned long long lines;  /* of 128 bytes, as sectors */
     unsigned long long missed; /* sectors of loads that were not in L1 */
     unsigned long long waits;  /* loads with a sector missing, or just asked for by another warp */
+    unsigned long long first_requests, first_waits; /* those of the blocks' first warps */
     /* For shared memory: the wavefronts if a compiler merged requests of 4 bytes per lane into ones of 8 or
      * 16 at the same places. */
     unsigned long long wavefronts_of_8, wavefronts_of_16;

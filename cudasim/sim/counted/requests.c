@@ -302,6 +302,8 @@ counted_instruction *requests_launch_ends(struct recorder *first, uint64_t launc
                 counted[i].lines += tally->lines;
                 counted[i].missed += tally->missed;
                 counted[i].waits += tally->waits;
+                counted[i].first_requests += tally->first_requests;
+                counted[i].first_waits += tally->first_waits;
                 counted[i].wavefronts_of_8 += tally->wavefronts_of_8;
                 counted[i].wavefronts_of_16 += tally->wavefronts_of_16;
             }

@@ -26,6 +26,7 @@ struct tally {
     uint64_t lines; /* of a sample, and the sectors that were not in L1 */
     uint64_t missed;
     uint64_t waits;
+    uint64_t first_requests, first_waits; /* those of the blocks' first warps */
     uint64_t wavefronts_of_8, wavefronts_of_16;
 };
 

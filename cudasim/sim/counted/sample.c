@@ -98,7 +98,7 @@ static void touch(struct sample *self, uint64_t sector, unsigned flags) {
 /* ---- L1 ---- */
 
 /* Returns which of the wanted sectors are missing, and adds them. `late`: they are present, but another warp
- * has asked for one of them since this warp's last turn, so that both wait for it. */
+ * has asked for one of them since this warp's last turn and the last barrier, so that both wait for it. */
 static unsigned missing_in_l1(struct sample *self, uint64_t line, unsigned wanted, unsigned warp,
                               bool *late) {
     struct l1_line *set = &self->l1[(line * SPREAD >> 32) % self->l1_sets * L1_WAYS], *found = set;
@@ -119,7 +119,7 @@ static unsigned missing_in_l1(struct sample *self, uint64_t line, unsigned wante
         found->warp = warp;
         found->asked = self->l1_time;
     } else {
-        *late |= found->warp != warp && self->l1_time - found->asked < self->turn;
+        *late |= found->warp != warp && found->asked > self->met && self->l1_time - found->asked < self->turn;
     }
     return missing;
 }
@@ -157,6 +157,12 @@ void sample_request(struct sample *self, struct tally *tally, counted_operation 
     }
     tally->missed += missed;
     tally->waits += missed || late;
+    tally->first_requests += warp == 0;
+    tally->first_waits += warp == 0 && (missed || late);
+}
+
+void sample_barrier_passed(struct sample *self) {
+    self->met = self->l1_time;
 }
 
 /* ---- The code ---- */

@@ -35,6 +35,7 @@ struct sample {
     unsigned l1_sets;
     uint64_t l1_time;
     uint64_t turn;     /* requests in which all warps of the block have had a turn */
+    uint64_t met;      /* when the block last passed a barrier: what was asked for before is there */
     uint64_t *touched; /* sectors of the block that runs, a hash table: as in counted_block */
     uint64_t touched_count;
     uint64_t touched_size; /* a power of two */
@@ -50,6 +51,7 @@ void sample_free(struct sample *sample);
 void sample_worker_begins(struct sample *sample);
 void sample_block_begins(struct sample *sample);
 void sample_block_ends(struct recorder *recorder);
+void sample_barrier_passed(struct sample *sample);
 void sample_basic_block(struct sample *sample, uintptr_t pc, unsigned thread);
 /* A request of global memory; all 32 addresses are set, as for sectors_of(). */
 void sample_request(struct sample *sample, struct tally *tally, counted_operation operation,

@@ -103,6 +103,7 @@ void watch_barrier_passed(void) {
     spinning_changed(&self->spinning);
     order_barrier(self);
     requests_barrier_passed(self);
+    sample_barrier_passed(&self->sample);
     watch_block_met();
 }
 

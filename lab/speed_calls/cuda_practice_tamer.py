@@ -1,0 +1,19 @@
+"""tamerfrombk/cuda-practice: histograms of a grey image."""
+
+from speed_calls.calls import Timed, f32, integers, zeros
+
+REPOSITORY = "tamerfrombk/cuda-practice"
+N = 1 << 22
+
+
+def histogram(kernel, grid=N // 256):
+    make = lambda: (integers(0, 256, N, dtype=f32), zeros(N), zeros(256), N)  # noqa: E731
+    return Timed("histogram.cu", kernel, grid, 256, make, ladder="histogram")
+
+
+LAUNCHES = [
+    histogram("simple_count_grayscale"),
+    histogram("privatized_grayscale"),
+    histogram("privatized_shared_grayscale"),
+    histogram("privatized_shared_coarsened_grayscale", 4),
+]
