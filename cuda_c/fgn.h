@@ -303,9 +303,9 @@ typedef struct fgn_rows {
     fgn_type vector_type; /* FGN_FLOAT32 or `type` */
     int before_count, after_count;
     fgn_pointwise before[FGN_MAX_POINTWISE]; /* their vectors are (features,) */
-    fgn_pointwise after[FGN_MAX_POINTWISE];  /* (features,), or one element for each window */
-    /* 0 except for FGN_VALUES: the length of v's rows in memory (0: features), the element where the values
-     * begin, and the element where operators without a tensor begin to read v again. */
+    fgn_pointwise after[FGN_MAX_POINTWISE];  /* (features,), or a window's; tensor NULL: f's result again */
+    /* 0 except for FGN_VALUES: the length of v's rows in memory (0: features), and the elements where the
+     * values begin and where operators without a tensor read v again. */
     long long v_features, first, again;
 } fgn_rows;
 

@@ -24,7 +24,7 @@ from fgn.one_launch import Calls, OneLaunch
 from fgn.operators import Pointwise
 from fgn.structs import C_TYPES, usable, write_steps
 
-# A step after "values" that names this tensor reads v again.
+# A step after "values" that names this tensor reads v again; after a function that reduces, its result.
 AGAIN = "v"
 
 
@@ -88,8 +88,9 @@ class Rows:
             raise ValueError(f"half: expected None, 0 or 1, got {self.half!r}")
         if not is_function and (self.keeps or self.window is not None):
             raise ValueError("function: values have no window and keep no second result")
-        if any(step.tensor == AGAIN for step in (self.before + self.after if is_function else self.before)):
-            raise ValueError(f"before, after: only steps behind values read {AGAIN!r} again")
+        never = self.before + self.after if is_function and not self.reduces else self.before
+        if any(step.tensor == AGAIN for step in never):
+            raise ValueError(f"before, after: only steps behind values or a reduction read {AGAIN!r} again")
         names = (step.operand for step in self.before + self.after)
         object.__setattr__(self, "operands", tuple(name for name in names if name not in (None, AGAIN)))
 
@@ -117,6 +118,8 @@ class Rows:
         size = self.window or v.shape[-1]
         windows = v[:, : v.shape[1] // size * size].unflatten(1, (-1, size))
         y = ROW_FUNCTIONS[self.function].torch(windows, self.eps).flatten(1)
+        if self.reduces:
+            operands[AGAIN] = y
         for step in self.after:
             y = step(y, operands.get(step.operand))
         return y

@@ -53,18 +53,6 @@ static inline int most_row_blocks(int at_once, const struct division *division) 
     return row_blocks > 1 ? row_blocks : 1;
 }
 
-/* Rows of a thread in a launch of operators alone (operators_down_rows.h). */
-#define ROWS_TOGETHER 4
-
-/* The blocks that divide the rows of a strip in such a launch: for each turn one, while the GPU has room for
- * more threads, and from then on threads have several rows. */
-static inline int64_t row_blocks_of_operators(const struct division *division, int64_t batch) {
-    int64_t turns = tiles(batch, rows_at_once(division));
-    int64_t room = most_row_blocks(4 * MULTIPROCESSORS, division), least = tiles(turns, ROWS_TOGETHER);
-    int64_t blocks = room > least ? room : least;
-    return blocks < turns ? blocks : turns;
-}
-
 static inline bool is_aligned_16(const void *pointer) {
     return (uintptr_t)pointer % 16 == 0;
 }

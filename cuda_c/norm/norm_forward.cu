@@ -124,6 +124,8 @@ cudaError_t norm_forward(const struct kept_norm *norm, cudaStream_t stream) {
     struct norm_launch launch = launch_of_norm(norm);
     if (launch.form == NO_NORM)
         return operators_alone(norm, &launch, stream);
+    if (launch.form == LARGE_NO_NORM)
+        return operators_alone_large(norm, &launch, stream);
     if (launch.form == TINY_NORM)
         return norm_forward_tiny(norm, &launch, stream);
     if (launch.form == LONG_NORM)

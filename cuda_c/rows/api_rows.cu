@@ -79,11 +79,12 @@ static fgn_status check_tensors(const void *y, int64_t y_bytes, int count, const
     return status;
 }
 
-/* After FGN_VALUES a tensor of NULL means v. */
+/* After FGN_VALUES a tensor of NULL means v, after a function that reduces its result. */
 static fgn_status check_operands_after(const fgn_rows *rows) {
     fgn_status status = FGN_OK;
+    bool reads_again = rows->function == FGN_VALUES || reduces(rows->function);
     for (int i = 0; i < rows->after_count && status == FGN_OK; i++)
-        if (rows->function != FGN_VALUES || !takes_tensor(&rows->after[i]) || rows->after[i].tensor)
+        if (!reads_again || !takes_tensor(&rows->after[i]) || rows->after[i].tensor)
             status = check_operands("after", 1, &rows->after[i], rows->vector_type, rows->type);
     return status;
 }

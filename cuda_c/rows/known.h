@@ -212,3 +212,21 @@ static __forceinline__ __device__ void apply_to_slots(const struct operators *li
         for (int slot = 0; slot < slots; slot++)
             apply_to_slot(&list->step[i], value + slot * VALUES, &place[slot]);
 }
+
+/* Applies the operators behind a function that reduces. One that takes a tensor and has none reads the
+ * function's result again, as in y * mish(y). */
+static __forceinline__ __device__ void apply_to_results(const struct operators *list, float *value,
+                                                        const struct gradient_row *place) {
+    float result[VALUES];
+#pragma unroll
+    for (int j = 0; j < VALUES; j++)
+        result[j] = value[j];
+#pragma unroll 1
+    for (int i = 0; i < list->count; i++) {
+        const fgn_pointwise *step = &list->step[i];
+        if (takes_tensor(step) && !step->tensor)
+            apply_called(step, value, result);
+        else
+            apply_to_slot(step, value, place);
+    }
+}

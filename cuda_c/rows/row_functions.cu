@@ -120,7 +120,7 @@ static __forceinline__ __device__ void store_result(const struct rows_args *args
     float value[VALUES] = {result};
     if (row >= rows->batch || window >= rows->windows)
         return;
-    apply_to_slots(&rows->after, value, &place, 1);
+    apply_to_results(&rows->after, value, &place);
     if ((threadIdx.x & (args->division.team - 1)) == 0)
         store_element(rows->y, place.row_start + window, value[0], type);
 }

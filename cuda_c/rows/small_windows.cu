@@ -47,7 +47,7 @@ static __forceinline__ __device__ void pool(const struct rows *rows, int window,
         results_of_vector(value, rows, window);
         struct gradient_row behind = {
             {first / window, 1, 1, results}, row * rows->windows, type, rows->vector_type, false};
-        apply_to_slots(&rows->after, value, &behind, 1);
+        apply_to_results(&rows->after, value, &behind);
         store_values(rows->y, behind.row_start, value, &behind.channels, type);
     }
 }

@@ -34,8 +34,11 @@ ONE_OPERATOR = Chain("product", before=(Pointwise("relu"),), groups=0, after=())
 def own_is_faster(device: torch.device, shape: Shape, frozen: bool, planned_for=None) -> bool:
     """Whether fgn's product in "ieee", without operators, is expected to take less time than cuBLAS's.
     planned_for: as for `plan_of()`."""
-    of_torch = plan_of(ONE_OPERATOR, shape, "library", device, "ieee", planned_for)
-    own = plan_of(PRODUCT, shape, None, device, "ieee", planned_for, frozen, can_multiply=False)
+    try:
+        of_torch = plan_of(ONE_OPERATOR, shape, "library", device, "ieee", planned_for)
+        own = plan_of(PRODUCT, shape, None, device, "ieee", planned_for, frozen, can_multiply=False)
+    except (ValueError, RuntimeError):  # sizes that no version takes
+        return False
     if of_torch is None or own is None or own.nanoseconds == 0:  # there is no model
         return False
     launch = LAUNCH_NANOSECONDS + 8.0 * shape.batch * shape.out_features / LAUNCH_BYTES
@@ -59,7 +62,7 @@ def may_gain(found: Found, options) -> bool:
 
 def gains_before_rows(x: Tensor, weight: Tensor) -> bool:
     """Whether fgn's product of float32 factors gains before a function of rows, without gradients."""
-    if not x.is_cuda or x.dtype is not torch.float32 or not _has_capability(x.device):
+    if not x.is_cuda or x.dtype is not torch.float32 or not x.numel() or not _has_capability(x.device):
         return False
     shape = Shape(x.numel() // weight.shape[1], *weight.shape[::-1], 0)
     return own_is_faster(x.device, shape, prepared.is_frozen(weight))

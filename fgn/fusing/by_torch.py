@@ -23,6 +23,19 @@ def function_of(graph: fx.Graph, module: nn.Module) -> Callable:
         known[str(name)] = value
         return name
 
+    def attribute(owner: nn.Module, name: str) -> str:
+        """Reads the attribute as Python does; a parameter or buffer, for which Python calls a function of
+        torch's, first where modules keep it. Those of a ParameterList are called 0, 1, ..."""
+        module, cls = constant(owner), type(owner)
+        read = f"getattr({module}, {name!r})"
+        if (cls.__getattr__, cls.__getattribute__) != (nn.Module.__getattr__, object.__getattribute__):
+            return read
+        for home in ("_parameters", "_buffers"):
+            if name in getattr(owner, home) and not hasattr(cls, name):
+                own = f"{name!r} in (own := {module}.__dict__)[{home!r}] and {name!r} not in own"
+                return f"own[{home!r}][{name!r}] if {own} else {read}"
+        return read
+
     def text(value) -> str:
         def leaf(node):
             return names[node]
@@ -57,10 +70,7 @@ def function_of(graph: fx.Graph, module: nn.Module) -> Callable:
         )
         if node.op == "get_attr":
             *path, last = node.target.split(".")
-            owner = constant(module.get_submodule(".".join(path)))
-            lines.append(
-                f"{names[node]} = getattr({owner}, {last!r})"
-            )  # the parameters of a ParameterList are called 0, 1, ...
+            lines.append(f"{names[node]} = {attribute(module.get_submodule('.'.join(path)), last)}")
         elif node.op == "call_module":
             lines.append(f"{names[node]} = {constant(module.get_submodule(node.target))}({inside})")
         elif node.op == "call_method":

@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
 from fgn.fusing.accepting import NotAChain
-from fgn.fusing.finding import Match, Stopped, nothing_between
+from fgn.fusing.finding import Match, Stopped, nothing_between, writes
 from fgn.fusing.meanings import not_plain
 from fgn.fusing.parts import VALUE_AGAIN, Step
 from fgn.fusing.products import Product, arguments_of, is_of_parameters, one_size, only_user
@@ -90,7 +90,8 @@ class RowsFound(NamedTuple):
     @property
     def reads_again(self) -> bool:
         """Whether the steps read the product's result again, so that no operator may come between."""
-        return self.half is not None or any(step.operand == VALUE_AGAIN for step in self.after)
+        is_values = self.settings.function == "values"
+        return self.half is not None or (is_values and any(s.operand == VALUE_AGAIN for s in self.after))
 
     @property
     def gives_one_value(self) -> bool:
@@ -129,11 +130,24 @@ def settings_of(found: RowsFound) -> Settings:
 class _Behind(Match):
     """The steps after a function of rows, which are read like those after a norm. owner: the module whose
     parameters the graph reads. has_one_value: whether the function leaves each row one value, which further
-    functions of one value do not change."""
+    functions of one value do not change. way: the reader of the function's result from which the steps go
+    on, where another of them reads that result again, as in y * mish(y); None for the only reader."""
 
-    def __init__(self, last: fx.Node, first_input: fx.Node, modules, owner: nn.Module, has_one_value: bool):
+    def __init__(
+        self, last: fx.Node, first_input: fx.Node, modules, owner: nn.Module, has_one_value: bool, way=None
+    ):
         super().__init__(Product([last], first_input, None), modules)
         self.norm_node, self.owner, self.has_one_value = last, owner, has_one_value
+        self.result, self.way = last, way
+
+    def readers(self) -> list[fx.Node]:
+        return [self.way] if self.way is not None and self.last is self.result else super().readers()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the steps have all readers of the function's result."""
+        own = set(self.nodes)
+        return self.last is self.result or all(user in own for user in self.result.users)
 
     def advance(self):
         user = only_user(self.last)
@@ -150,6 +164,8 @@ class _Behind(Match):
     def _with_operand(self, what: str, operand) -> list[Step] | None:
         if _dimensions_of(operand, self.owner) > 2:
             return None
+        if self.way is not None and operand is self.result and what in ("add", "multiply") and not self.ones:
+            return [Step(what, operand=VALUE_AGAIN)]
         steps = super()._with_operand(what, operand)
         # An added tensor tells whether it is whole.
         is_whole = not self.ones and what == "multiply" and operand in self.inputs[1:]
@@ -303,6 +319,35 @@ class _Reader:
         return Settings(function, dim)
 
 
+def _steps_behind(behind: _Behind, reader: _Reader, before: list[fx.Node], is_reduced: bool):
+    """(the longest state with all readers of the function's result, what ended it). before: the nodes up to
+    that result."""
+    if reader.weight is not None:
+        behind.after.append(Step("multiply", operand=behind.input(reader.weight)))
+    if reader.bias is not None:
+        behind.after.append(Step("add", operand=behind.input(reader.bias)))
+    kept = behind.state()
+    try:
+        if reader.keeps_sum:  # whose readers may stand between the norm and what follows it
+            raise Stopped("the sum, which others read too")
+        while True:
+            behind.advance()
+            operands = [s.operand for s in behind.after if s.operand not in (None, VALUE_AGAIN)]
+            if is_reduced and not all(is_of_parameters(behind.inputs[number]) for number in operands):
+                raise Stopped("an operand that is hardly one value for each row")
+            if not reader.keeps and operands:
+                raise Stopped("an operand, of a value that has lost a dimension")
+            if not behind.is_whole:
+                if any(writes(node, behind.modules) for node in behind.nodes[1:]):
+                    raise Stopped("an operator in place, of what is read again")
+            elif behind.ones == 0:
+                if not nothing_between([*before, *behind.nodes[1:]], behind.modules):
+                    raise Stopped("what runs between its parts, which may write to what they read")
+                kept = behind.state()
+    except Stopped as reason:
+        return kept, str(reason)
+
+
 def read_rows(
     last: fx.Node, modules: dict[str, nn.Module], before: list[fx.Node], has_one_value: bool, owner: nn.Module
 ) -> RowsFound | None:
@@ -318,33 +363,19 @@ def read_rows(
         return None
     is_reduced = ROW_FUNCTIONS[settings.function].reduces
     gives_one = is_reduced and reader.keeps and reader.module is None
-    behind = _Behind(nodes[-1], last, modules, owner, gives_one)
-    if reader.weight is not None:
-        behind.after.append(Step("multiply", operand=behind.input(reader.weight)))
-    if reader.bias is not None:
-        behind.after.append(Step("add", operand=behind.input(reader.bias)))
     if not nothing_between([*before, *nodes], modules):
         return None
-    kept = behind.state()
-    try:
-        if reader.keeps_sum:  # whose readers may stand between the norm and what follows it
-            raise Stopped("the sum, which others read too")
-        while True:
-            behind.advance()
-            if is_reduced and not all(
-                is_of_parameters(behind.inputs[step.operand])
-                for step in behind.after
-                if step.operand is not None
-            ):
-                raise Stopped("an operand that is hardly one value for each row")
-            if not reader.keeps and any(step.operand is not None for step in behind.after):
-                raise Stopped("an operand, of a value that has lost a dimension")
-            if behind.ones == 0:
-                if not nothing_between([*before, *nodes, *behind.nodes[1:]], modules):
-                    raise Stopped("what runs between its parts, which may write to what they read")
-                kept = behind.state()
-    except Stopped as reason:
-        ends = str(reason)
+    result = nodes[-1]
+    ways = [*result.users] if is_reduced and len(result.users) > 1 else []
+    for way in [*ways, None]:
+        behind = _Behind(result, last, modules, owner, gives_one, way)
+        kept, ends = _steps_behind(behind, reader, [*before, *nodes], is_reduced)
+        if kept.nodes[1:]:
+            break
+    fixed = []
+    if way is not None:
+        inside = [modules[node.target] for node in kept.nodes if node.op == "call_module"]
+        fixed = [(one, "inplace", False) for one in inside if getattr(one, "inplace", None) is False]
     return RowsFound(
         [*nodes, *kept.nodes[1:]],
         kept.inputs,
@@ -354,7 +385,7 @@ def read_rows(
         reader.of_matrix or kept.is_of_matrix,
         kept.after,
         [*reader.leaves, *kept.leaves],
-        kept.fixed,
+        [*kept.fixed, *fixed],
         [kept.describe(node) for node in (*nodes, *kept.nodes[1:])],
         ends,
         reader.keeps_sum,

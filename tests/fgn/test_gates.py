@@ -323,7 +323,7 @@ def test_errors_name_the_argument(device):
     with pytest.raises(ValueError, match="values have no window"):
         Rows("values", keeps=True)
     for given in ({"function": "softmax", "after": again}, {"function": "values", "before": again}):
-        with pytest.raises(ValueError, match="only steps behind values read 'v' again"):
+        with pytest.raises(ValueError, match="only steps behind values or a reduction read 'v' again"):
             Rows(**given)
     with pytest.raises(ValueError, match="v: expected two halves"):
         rows_forward(Rows("values", half=0), torch.rand(3, 7, device=device))

@@ -162,6 +162,19 @@ def test_layer_norm_that_registers_do_not_hold_is_refused(features, window, devi
         rows_forward(Rows("layer_norm", window=window), torch.randn(3, features, device=device))
 
 
+@pytest.mark.parametrize("window", [None, 2, 4, 5, 24])
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+def test_operators_read_a_result_again(window, dtype, device):
+    after = (Pointwise("mish"), Pointwise("multiply_tensor", tensor="v"), Pointwise("add_tensor", tensor="v"))
+    v = torch.randn(7, 48, device=device).to(dtype)
+    for function in [name for name, one in ROW_FUNCTIONS.items() if one.reduces]:
+        rows = Rows(function, after=after, window=window)
+        y, exact = rows_forward(rows, v), rows.by_torch(v.double())
+        assert (y.double() - exact).norm() <= 4 * ROUNDOFF[dtype] * exact.norm(), function
+    with pytest.raises(ValueError, match="read 'v' again"):
+        Rows("softmax", after=after)
+
+
 def test_no_rows(device):
     v = torch.empty(0, 8, device=device)
     assert rows_forward(Rows("sum"), v).shape == (0, 1)
@@ -192,6 +205,14 @@ class Applied(nn.Module):
         return self.function(self.fc(x), self.shift)
 
 
+def written(y):
+    return F.relu(y, inplace=True) + y * 2
+
+
+def again(y):
+    return torch.tanh(y) * y
+
+
 FUSED = {
     "softmax": lambda v, shift: torch.softmax(v + shift, 1),
     "functional softmax": lambda v, shift: F.softmax(v, dim=-1),
@@ -214,10 +235,13 @@ FUSED = {
     "one value, unchanged and then not": lambda v, shift: F.gelu(
         torch.logsumexp(v.mean(1, keepdim=True).amin(-1, keepdim=True), 1, keepdim=True)
     ),
+    "a result again": lambda v, shift: again(torch.logsumexp(v, 1, keepdim=True)),
+    "a result again, without its dimension": lambda v, shift: again(F.relu(v).sum(-1)),
     "rms_norm": lambda v, shift: F.relu(v).sqrt().softmax(1) + 0.0,
     "then a residual": lambda v, shift: v.softmax(-1) + shift,
 }
 LEFT = {
+    "written before it is read again": lambda v, shift: written(v.sum(1, keepdim=True)),
     "another dimension": lambda v, shift: v.softmax(0),
     "all dimensions": lambda v, shift: v.sum(),
     "in another dtype": lambda v, shift: v.softmax(-1, dtype=torch.float64),
@@ -555,8 +579,8 @@ def test_a_parameter_that_is_no_row_is_added_behind_the_function(device):
         ((8192, 64, 512), False),
     ],
 )
-def test_whose_float32_product_is_faster_on_an_h100_before_a_function(shape, is_faster):
-    """As it was measured there, with both products."""
+def test_whose_float32_product_is_expected_to_be_faster_before_a_function(shape, is_faster):
+    """What the models of both products' time decide."""
     device = Device(9, 0, 132, 50 << 20)
     assert own_is_faster(torch.device("cpu"), Shape(*shape, 0), False, device) is is_faster
 

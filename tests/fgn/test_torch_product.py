@@ -28,6 +28,7 @@ SHAPE = Shape(9, 20, 48, 4)
 CHAIN = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], 4)
 # What a type's rounding of the product and of y may cost where torch happens to round well.
 ROUNDOFF = {torch.float32: 2.0**-22, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+PRECISION_OF = {torch.float32: "ieee", torch.float16: "fp16", torch.bfloat16: "bf16"}
 
 
 def problems(seed: int, count: int):
@@ -53,6 +54,31 @@ def test_random_chains(dtype, device):
         assert relative_error(y, exact) <= bound, (chain.name, shape)
         for _ in range(2):  # the second one is a repeated call
             assert torch.equal(fgn.chain_forward(chain, x, parameters, LIBRARY), y)
+
+
+MANY = Chain(
+    "many",
+    (
+        *(Pointwise("add_channel", channel="shift"), Pointwise("multiply", 0.5), Pointwise("gelu")),
+        *(Pointwise("minimum_channel", channel="bound"), Pointwise("add_tensor", tensor="skip")),
+        *(Pointwise("relu"), Pointwise("divide", 3.0), Pointwise("tanh")),
+    ),
+    0,
+    (),
+)
+
+
+@pytest.mark.parametrize("batch, channels", [(8203, 264), (1027, 2056)])
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+def test_operators_alone_of_large_tensors(batch, channels, dtype, device):
+    shape, precision = Shape(batch, 4, channels, 0), PRECISION_OF[dtype]
+    (launch,) = plan(MANY, shape, LIBRARY, precision, DEVICES["H200"]).launches
+    assert launch.kernel.startswith("operators_alone_large")
+    x, parameters = random_inputs(MANY, shape, device, dtype=dtype)
+    y = run_chain(MANY, x, parameters, LIBRARY, poison=True)
+    exact, torchs = (of(MANY, x, parameters) for of in (chain_reference64, chain_reference))
+    assert misplaced(y, torchs) == 0
+    assert relative_error(y, exact) <= 2 * relative_error(torchs, exact) + ROUNDOFF[dtype]
 
 
 def test_a_repeated_call_reads_the_weight_and_the_bias_anew(device):
