@@ -4,6 +4,7 @@ library."""
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from threading import get_ident
 
 import torch
@@ -57,12 +58,23 @@ class Checked:
         """The tensors, with operands of one element as vectors."""
         if self.vectors:
             return tensors
-        vectors = {id(one): as_operand(one, x, self.channels)[1] for one in tensors[4:]}
-        return *tensors[:4], *[vectors[id(one)] for one in tensors[4:]]
+        return *tensors[:4], *each_once(lambda one: as_operand(one, x, self.channels)[1], tensors[4:])
 
     def parameters(self, tensors) -> dict[str, Tensor | None]:
         """The tensors of `as_vectors()` by the names of `fgn.chain_forward()`."""
         return dict(zip(self.names, tensors, strict=True))
+
+
+def each_once(convert: Callable, tensors: Sequence) -> list:
+    """What convert() gives for each of the tensors: the same object for a tensor that comes again. Code that
+    torch.compile traces cannot tell that, and converts each."""
+    if torch.compiler.is_compiling():
+        return [convert(one) for one in tensors]
+    known: dict[int, object] = {}
+    for one in tensors:
+        if id(one) not in known:
+            known[id(one)] = convert(one)
+    return [known[id(one)] for one in tensors]
 
 
 # The most kinds of calls that a part keeps: shapes, dtypes and threads.

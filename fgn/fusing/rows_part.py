@@ -16,7 +16,7 @@ from fgn.chains import Chain, Shape
 from fgn.fusing.accepting import NotAChain, as_operand
 from fgn.fusing.alone import ProductPart, gains_before_rows
 from fgn.fusing.by_torch import by_torch
-from fgn.fusing.kept import MOST_KINDS, Last, as_vector, dtypes_of, keep, kind_of
+from fgn.fusing.kept import MOST_KINDS, Last, as_vector, dtypes_of, each_once, keep, kind_of
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.fusing.parts import MOST_CHAINS, VALUE_AGAIN, ChainPart, Part
 from fgn.fusing.row_functions import ALL, RowsFound, Settings, settings_of
@@ -184,18 +184,11 @@ class RowsPart(Part):
         if it cannot read one, or would have to copy one for another reason."""
         if not self.operands:
             return ()
-        behind, results = [others[number - 1] for number in self.operands], last.results
-        seen: dict[int, Tensor] = {}  # an operand of several steps is seen once
-        for place, one in enumerate(behind):
-            if type(one) not in ORDINARY_TENSORS:
-                return None
-            if id(one) not in seen:
-                row = self._as_row(last, one, results)
-                if row is None:
-                    return None
-                seen[id(one)] = row
-            behind[place] = seen[id(one)]
-        return tuple(behind)
+        behind = [others[number - 1] for number in self.operands]
+        if any(type(one) not in ORDINARY_TENSORS for one in behind):
+            return None
+        rows = each_once(lambda one: self._as_row(last, one, last.results), behind)
+        return None if any(row is None for row in rows) else tuple(rows)
 
     def _as_row(self, last: Last, one: Tensor, results: int) -> Tensor | None:
         sizes = last.sizes
