@@ -170,25 +170,3 @@ struct gradient_kernel {
 struct gradient_kernel rare_gradient_kernel_float32(int width);
 struct gradient_kernel rare_gradient_kernel_float16(int width);
 struct gradient_kernel rare_gradient_kernel_bfloat16(int width);
-
-/* The kernels for chains with a rare operator, one for each width, and the function that finds them. */
-#define RARE_KERNEL(kernel, width, type)                                                                     \
-    __global__ void __launch_bounds__(THREADS, FEWER_BLOCKS) kernel(struct fused_gradient_args args) {       \
-        gradient_of_width(&args, width, type, false);                                                        \
-    }                                                                                                        \
-    LAUNCHER(kernel, struct fused_gradient_args)
-
-#define RARE_KERNELS(name, type)                                                                             \
-    RARE_KERNEL(rare_gradient_##name##_8_kernel, 8, type)                                                    \
-    RARE_KERNEL(rare_gradient_##name##_4_kernel, 4, type)                                                    \
-    RARE_KERNEL(rare_gradient_##name##_2_kernel, 2, type)                                                    \
-    RARE_KERNEL(rare_gradient_##name##_1_kernel, 1, type)                                                    \
-    struct gradient_kernel rare_gradient_kernel_##name(int width) {                                          \
-        static const struct gradient_kernel kernels[] = {                                                    \
-            {(const void *)rare_gradient_##name##_1_kernel, launch_rare_gradient_##name##_1_kernel},         \
-            {(const void *)rare_gradient_##name##_2_kernel, launch_rare_gradient_##name##_2_kernel},         \
-            {(const void *)rare_gradient_##name##_4_kernel, launch_rare_gradient_##name##_4_kernel},         \
-            {(const void *)rare_gradient_##name##_8_kernel, launch_rare_gradient_##name##_8_kernel},         \
-        };                                                                                                   \
-        return kernels[log2_of(width)];                                                                      \
-    }

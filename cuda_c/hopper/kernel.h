@@ -129,27 +129,3 @@ static COPIED_INTO_KERNELS void run(const struct hopper_args *args, struct confi
     run_block(args, config);
 #endif
 }
-
-/* The kernels for one kind of factors, one for each shape of a tile, and the function that finds them. */
-#define KERNEL_OF_SHAPE(kernel, factors, shape)                                                              \
-    __global__ void __launch_bounds__(threads_of(configuration_of(factors, shape)), 1)                       \
-        kernel(const __grid_constant__ struct hopper_args args) {                                            \
-        run(&args, configuration_of(factors, shape));                                                        \
-    }
-
-#define KERNELS_OF_SHAPES(name, factors)                                                                     \
-    KERNEL_OF_SHAPE(hopper_##name##_kernel, factors, SORTED_WIDE)                                            \
-    KERNEL_OF_SHAPE(hopper_##name##_narrow_kernel, factors, SORTED_NARROW)                                   \
-    KERNEL_OF_SHAPE(hopper_##name##_any_kernel, factors, WIDE)                                               \
-    KERNEL_OF_SHAPE(hopper_##name##_any_96_kernel, factors, WIDE_96)                                         \
-    KERNEL_OF_SHAPE(hopper_##name##_any_narrow_kernel, factors, NARROW)                                      \
-    KERNEL_OF_SHAPE(hopper_##name##_any_64_kernel, factors, NARROW_64)                                       \
-    hopper_kernel_function hopper_##name##_kernel_of(enum shape shape) {                                     \
-        const hopper_kernel_function kernels[SHAPES] = {hopper_##name##_kernel,                              \
-                                                        hopper_##name##_narrow_kernel,                       \
-                                                        hopper_##name##_any_kernel,                          \
-                                                        hopper_##name##_any_96_kernel,                       \
-                                                        hopper_##name##_any_narrow_kernel,                   \
-                                                        hopper_##name##_any_64_kernel};                      \
-        return kernels[shape];                                                                               \
-    }

@@ -2,4 +2,44 @@
  * of a tile. */
 #include "hopper/kernel.h"
 
-KERNELS_OF_SHAPES(split_float32, SPLIT_FLOAT32_FACTORS)
+#define LAUNCH_BOUNDS(shape) __launch_bounds__(threads_of(configuration_of(SPLIT_FLOAT32_FACTORS, shape)), 1)
+
+__global__ void LAUNCH_BOUNDS(SORTED_WIDE)
+    hopper_split_float32_kernel(const __grid_constant__ struct hopper_args args) {
+    run(&args, configuration_of(SPLIT_FLOAT32_FACTORS, SORTED_WIDE));
+}
+
+__global__ void LAUNCH_BOUNDS(SORTED_NARROW)
+    hopper_split_float32_narrow_kernel(const __grid_constant__ struct hopper_args args) {
+    run(&args, configuration_of(SPLIT_FLOAT32_FACTORS, SORTED_NARROW));
+}
+
+__global__ void LAUNCH_BOUNDS(WIDE)
+    hopper_split_float32_any_kernel(const __grid_constant__ struct hopper_args args) {
+    run(&args, configuration_of(SPLIT_FLOAT32_FACTORS, WIDE));
+}
+
+__global__ void LAUNCH_BOUNDS(WIDE_96)
+    hopper_split_float32_any_96_kernel(const __grid_constant__ struct hopper_args args) {
+    run(&args, configuration_of(SPLIT_FLOAT32_FACTORS, WIDE_96));
+}
+
+__global__ void LAUNCH_BOUNDS(NARROW)
+    hopper_split_float32_any_narrow_kernel(const __grid_constant__ struct hopper_args args) {
+    run(&args, configuration_of(SPLIT_FLOAT32_FACTORS, NARROW));
+}
+
+__global__ void LAUNCH_BOUNDS(NARROW_64)
+    hopper_split_float32_any_64_kernel(const __grid_constant__ struct hopper_args args) {
+    run(&args, configuration_of(SPLIT_FLOAT32_FACTORS, NARROW_64));
+}
+
+hopper_kernel_function hopper_split_float32_kernel_of(enum shape shape) {
+    const hopper_kernel_function kernels[SHAPES] = {hopper_split_float32_kernel,
+                                                    hopper_split_float32_narrow_kernel,
+                                                    hopper_split_float32_any_kernel,
+                                                    hopper_split_float32_any_96_kernel,
+                                                    hopper_split_float32_any_narrow_kernel,
+                                                    hopper_split_float32_any_64_kernel};
+    return kernels[shape];
+}
