@@ -156,15 +156,18 @@ def _is_larger(arguments: list[str], than: list[str]) -> bool:
     return all(a >= b for a, b in numbers)
 
 
+# What a program says is read as one text.
+_HEARD = {
+    **{"text": True, "errors": "replace", "stdin": subprocess.DEVNULL},
+    **{"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT},
+}
+
+
 def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
     ran = subprocess.Popen(
         call,
         cwd=of.folder,
-        text=True,
-        errors="replace",
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        **_HEARD,
         start_new_session=True,  # a program may have processes of its own
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (_CORES * seconds, _CORES * seconds + 5)),
         env={"CUDASIM_GPUS": str(_GPUS), **os.environ},
@@ -225,11 +228,7 @@ def _complaint_of_idle_kernels(of: Program, call: list[str], seconds: int) -> st
         ran = subprocess.run(
             call,
             cwd=of.folder,
-            text=True,
-            errors="replace",
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
+            **_HEARD,
             timeout=seconds,
             env={**os.environ, "LD_PRELOAD": str(_idle_kernels())},
         )
