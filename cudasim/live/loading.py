@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import cffi
 
-from cudasim.building.library import ffi, simulator
+from cudasim.building.library import BuildError, ffi, simulator
 from cudasim.live.arguments import Member, Type
 from cudasim.live.compiling import Instance
 
@@ -91,6 +94,37 @@ class _Reader:
         return found
 
 
+# What the compiler calls a file's function that initialises variables as the file is loaded.
+_INITIALISES = b"_GLOBAL__sub_I_"
+_TRIAL = "import ctypes, sys; print([ctypes.CDLL(each, ctypes.RTLD_GLOBAL) for each in sys.argv[1:]])"
+_SECONDS_OF_TRIAL = 20
+
+
+def _try_initialisers(path: Path):
+    """Loads the source in a process of its own first, where variables have initialisers that run then: nobody
+    could stop one in this process, nor go on after its crash."""
+    if _INITIALISES not in path.read_bytes():
+        return
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-IS", "-c", _TRIAL, simulator().path, path],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_SECONDS_OF_TRIAL,
+        )
+    except subprocess.TimeoutExpired:
+        how = f"does not end within {_SECONDS_OF_TRIAL} seconds"
+    else:
+        if ended.returncode == 0 and ended.stdout:
+            return
+        code = ended.returncode
+        how = (
+            f"ends the process: {signal.Signals(-code).name if code < 0 else f'code {code}'}\n{ended.stderr}"
+        )
+    raise BuildError(f"the initialiser of a variable, which runs when the source is loaded, {how}".rstrip())
+
+
 def load(path: Path, device: str, instances: Sequence[Instance], structs: dict) -> Loaded:
     interface = cffi.FFI()
     interface.include(ffi())
@@ -109,6 +143,7 @@ def load(path: Path, device: str, instances: Sequence[Instance], structs: dict) 
         interface.cdef("const char *error_string(int error);")
     if device == "cpu":
         simulator().load()  # the loader then finds it by its name
+        _try_initialisers(path)
     library = interface.dlopen(str(path))
     reader = _Reader(interface, library, list(structs))
     entries = {}

@@ -17,6 +17,8 @@ _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)((?:\\\n|[^\n])*)", re.M)
 _HOST_NAMESPACE = (
     r"using\s+namespace\s+(?:std\s*::\s*)?(?:chrono|chrono_literals|literals|filesystem|DirectX)\b"
 )
+_SPECIFIERS = set(_WORD.findall("static inline extern thread_local const volatile struct class union enum"))
+_OF_A_TYPE = set(_WORD.findall("void bool char short int long float double signed unsigned auto"))
 
 
 def _declared(item, text: str) -> set[str] | None:
@@ -46,11 +48,18 @@ def _declared(item, text: str) -> set[str] | None:
     if item.body is not None and "(" in head:
         return None
     head = re.sub(r"^extern\s+", "", head)
+    declarators, *initialisers = re.split(r"(?<![=<>!])=(?!=)", head)
     if re.match(r"(?:static\s+|inline\s+)*(?:const|constexpr)\b", head):
-        return None  # a template's argument, perhaps
-    declarators = re.split(r"(?<![=<>!])=(?!=)", head)[0]
+        called = set(re.findall(r"(\w+)\s*\(", " ".join(initialisers))) - _OF_A_TYPE - {"sizeof", "alignof"}
+        if not called or "constexpr" in head:
+            return None  # a template's argument, perhaps
+    if "(" in declarators:
+        return None
     words = _WORD.findall(re.sub(r"<[^<>]*>|\[[^\]]*\]", " ", declarators))
-    return set(words[1:]) if len(words) > 1 and "(" not in declarators else None
+    of_type = sum(word in _OF_A_TYPE for word in words)
+    names = [word for word in words if word not in _SPECIFIERS | _OF_A_TYPE]
+    # The first word is a type's name, unless the language's own words name the type.
+    return set(names if of_type else names[1:]) or None
 
 
 def _entries(text: str, begin: int, end: int, items: Callable) -> Iterator:

@@ -172,9 +172,56 @@ void sim_launch_bounds(unsigned most, const char *file, int line);
 void sim_sleep(void);      /* the other threads of the block get a turn */
 long long sim_clock(void); /* nanoseconds, which stand for cycles */
 
-/* Conversions to and from IEEE's binary16, rounding to nearest even. */
-__attribute__((const)) float sim_float_of_half(uint16_t bits);
-__attribute__((const)) uint16_t sim_half_of_double(double value);
+/* The float next to `value` towards zero, with its last bit set if it is not `value`: it rounds to 16 bits as
+ * `value` does. */
+static inline float sim_odd_float(double value) {
+    float nearest = (float)value;
+    bool is_inexact = ((double)nearest != value) & !__builtin_isinf(nearest);
+    uint32_t bits;
+    __builtin_memcpy(&bits, &nearest, sizeof bits);
+    bits = (bits - (is_inexact & (__builtin_fabs((double)nearest) > __builtin_fabs(value)))) | is_inexact;
+    __builtin_memcpy(&nearest, &bits, sizeof bits);
+    return nearest;
+}
+
+/* Conversions to and from IEEE's binary16, rounding to nearest even. The instructions for one value of x86-64
+ * wait for what was in the register before, so it takes those for vectors. */
+#ifdef __F16C__
+typedef float sim_four_floats __attribute__((vector_size(16)));
+typedef short sim_eight_shorts __attribute__((vector_size(16)));
+
+static inline float sim_float_of_half(uint16_t bits) {
+    return __builtin_ia32_vcvtph2ps((sim_eight_shorts){(short)bits})[0];
+}
+
+static inline uint16_t sim_half_of_float(float value) {
+    return (uint16_t)__builtin_ia32_vcvtps2ph((sim_four_floats){value}, 0)[0];
+}
+
+#else
+#ifdef __aarch64__ /* gcc 12 knows _Float16 in C++ on x86-64 alone */
+typedef __fp16 sim_binary16_of_processor;
+#else
+typedef _Float16 sim_binary16_of_processor;
+#endif
+
+static inline float sim_float_of_half(uint16_t bits) {
+    sim_binary16_of_processor half;
+    __builtin_memcpy(&half, &bits, sizeof half);
+    return (float)half;
+}
+
+static inline uint16_t sim_half_of_float(float value) {
+    sim_binary16_of_processor half = (sim_binary16_of_processor)value;
+    uint16_t bits;
+    __builtin_memcpy(&bits, &half, sizeof bits);
+    return bits;
+}
+#endif
+
+static inline uint16_t sim_half_of_double(double value) {
+    return sim_half_of_float(sim_odd_float(value));
+}
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-/* What a thread does on its own: assert, trap, sleep, read the clock, convert 16-bit floats. */
+/* What a thread does on its own: assert, trap, sleep, read the clock. */
 #define _GNU_SOURCE
 #include "machine.h"
 #include <stdlib.h>
@@ -25,17 +25,4 @@ long long sim_clock(void) {
     clock_gettime(CLOCK_MONOTONIC, &now);
     enum { NANOSECONDS = 1000000000 };
     return (long long)now.tv_sec * NANOSECONDS + now.tv_nsec;
-}
-
-float sim_float_of_half(uint16_t bits) {
-    _Float16 half;
-    memcpy(&half, &bits, sizeof half);
-    return (float)half;
-}
-
-uint16_t sim_half_of_double(double value) {
-    _Float16 half = (_Float16)value;
-    uint16_t bits;
-    memcpy(&bits, &half, sizeof bits);
-    return bits;
 }

@@ -466,3 +466,23 @@ __global__ void k(float *y, int texture) {
     y = torch.arange(8.0)
     cudasim.kernel(source)[1, 8](y, 1)
     assert y.tolist() == [9.0, 11.0, 13.0, 15.0, 1.0, 3.0, 5.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    "of_the_host",
+    [
+        "static int *nothing = 0; static int value = *nothing;",
+        "int read() { return *(volatile int *)0; } const int value = read();",
+        "struct Ends { Ends() { *(volatile int *)8 = 0; } }; static Ends now;",
+    ],
+)
+def test_a_variable_of_the_host_that_no_kernel_reaches_is_left_out(of_the_host):
+    y = torch.zeros(1, dtype=torch.int32)
+    cudasim.kernel(f"{of_the_host}\n__global__ void one(int *y) {{ *y = 1; }}")[1, 1](y)
+    assert y.item() == 1
+
+
+def test_an_initialiser_that_crashes_is_an_error():
+    source = "const int SIZE = *(volatile int *)0;\n__global__ void one(int *y) { *y = 1; }"
+    with pytest.raises(BuildError, match=r"initialiser of a variable.* loaded, ends the process: SIGSEGV"):
+        cudasim.kernel(source)[1, 1](torch.zeros(1, dtype=torch.int32))
