@@ -242,7 +242,7 @@ def explained(said: str, read: Included) -> str:
             for name in undefined[:MOST_ERRORS]
         )
     if "relocation truncated to fit" in said:
-        return "error: variables outside of functions need more memory than the 2 GiB that a source has for them"
+        return "error: variables outside of functions need more than the 2 GiB that a source has for them"
     if _NVCC_ERROR.search(said) or not re.search(r"error:", said):
         return said
     pieces, seen, required_from = [], set(), None
