@@ -7,6 +7,7 @@
 #include "machine.h"
 #include "watch.h"
 #include <dlfcn.h>
+#include <fenv.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -133,6 +134,9 @@ static void run_blocks(void) {
     worker->registers->shared_memory = worker->shared_memory;
     worker->registers->block_size = launch->block;
     worker->registers->grid_size = launch->grid;
+    fenv_t of_caller; /* who may round upwards or flush small numbers to zero: a kernel does neither */
+    fegetenv(&of_caller);
+    fesetenv(FE_DFL_ENV);
     atomic_fetch_add(&launch->running, 1);
     sim_turns_join(worker);
     for (worker->range = take_blocks(launch); worker->range.next < worker->range.end;) {
@@ -147,6 +151,7 @@ static void run_blocks(void) {
     }
     sim_turns_leave(worker);
     atomic_fetch_sub(&launch->running, 1);
+    fesetenv(&of_caller);
 }
 
 /* ---- The helpers ---- */

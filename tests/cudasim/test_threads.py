@@ -1,10 +1,13 @@
 """The threads of a block in the plain simulator, which run in a loop until one of them waits."""
 
+import ctypes
+import platform
 import subprocess
 from pathlib import Path
 
 import numpy
 import pytest
+import torch
 from processes import patience
 
 import cudasim
@@ -73,3 +76,24 @@ def test_who_has_gone_past_a_barrier_is_known_and_who_has_left():
         assert y.tolist() == [0] * first + [1] * (64 - first)
     with pytest.raises(cudasim.KernelFault, match=r"thread \(40, 0, 0\).*thread \(39, 0, 0\) of its warp"):
         waits[1, 64](y, 40, False, unchecked=True)
+
+
+HALVES = "__global__ void halves(float *y, float x) { y[0] = 0.5f * x, y[1] = 1 + x; }"
+
+
+def test_a_kernel_rounds_as_a_gpu_whatever_its_caller_has_set():
+    upward = 0x800 if platform.machine() == "x86_64" else 0x400000  # <fenv.h>
+    small = 2.0**-126  # the smallest that is not subnormal
+    kernel, y = cudasim.kernel(HALVES)[1, 1], numpy.zeros(2, numpy.float32)
+    c = ctypes.CDLL("libm.so.6")
+    before = c.fegetround()
+    assert torch.set_flush_denormal(True)
+    try:
+        c.fesetround(upward)
+        kernel(y, small)
+        assert c.fegetround() == upward  # the caller keeps what it has set
+        assert (torch.full((4,), small) * 0.5 == 0).all()
+    finally:
+        c.fesetround(before)
+        torch.set_flush_denormal(False)
+    assert y.tolist() == [small / 2, 1]
