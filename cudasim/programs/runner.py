@@ -73,6 +73,9 @@ def run(mode: str, path: str, arguments: list[str], table: str | None):
     interface.cdef(_DECLARATIONS)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     program = interface.dlopen(path)
+    if not hasattr(program, "main"):
+        _say("the program has no main()")
+        os._exit(1)
     simulator = program  # it has the simulator's names as well, which it is linked with
     if mode != "run":
         library.counted_clear()

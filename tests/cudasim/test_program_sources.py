@@ -388,3 +388,20 @@ int main() {
         mode,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "0 wrong\n", "")
+
+
+ENDS = {
+    "the program has no main()": "__global__ void kernel() {}\n",
+    "program.cu:1: the host code needs more stack than there is": (
+        "int deeper(int n) { volatile char room[4096]; room[0] = n; return deeper(n + 1) + room[0]; }\n"
+        "int main() { return deeper(0); }\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+@pytest.mark.parametrize("told", ENDS)
+def test_why_a_program_cannot_go_on_is_told(tmp_path, told, mode):
+    ran = run(tmp_path, ENDS[told], mode)
+    assert f"cudasim: {told}" in ran.stderr
+    assert ran.returncode in (1, -11)

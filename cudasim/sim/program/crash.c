@@ -51,6 +51,18 @@ static bool is_atomic(const void *context) {
 #endif
 }
 
+/* Whether the place is where the thread's stack would go on. */
+static bool is_beside_stack(const void *address, const void *context) {
+    enum { NEAR = 1 << 16 };
+    const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
+#if defined(__x86_64__)
+    uintptr_t top = (uintptr_t)machine->gregs[REG_RSP];
+#else
+    uintptr_t top = (uintptr_t)machine->sp;
+#endif
+    return (uintptr_t)address + NEAR - top < 2 * NEAR;
+}
+
 static void handle(int number, siginfo_t *info, void *context) {
     struct sim_allocation *of = number == SIGSEGV ? sim_allocation_at(info->si_addr) : NULL;
     if (of && of->kind != SIM_DEVICE_MEMORY && of->by && is_atomic(context)) {
@@ -63,6 +75,8 @@ static void handle(int number, siginfo_t *info, void *context) {
     int count = backtrace(frames, MOST_FRAMES);
     if (number == SIGFPE)
         snprintf(sentence, sizeof sentence, "the host code divides an integer by zero");
+    else if (!of && is_beside_stack(info->si_addr, context))
+        snprintf(sentence, sizeof sentence, "the host code needs more stack than there is (`ulimit -s`)");
     else
         describe(sentence, sizeof sentence, info->si_addr);
     signal(number, SIG_DFL); /* the instruction runs again, and ends the process */
@@ -76,7 +90,9 @@ static void handle(int number, siginfo_t *info, void *context) {
 
 void sim_program_catches_crashes(void);
 void sim_program_catches_crashes(void) {
-    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO};
+    struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    static unsigned char stack[1 << 20] __attribute__((aligned(16))); /* the message is made in Python */
+    sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
     sigemptyset(&action.sa_mask);
     void *frame;
     backtrace(&frame, 1); /* which loads a library the first time */
