@@ -4,6 +4,7 @@
  * thread keeps its own counts. */
 #define _GNU_SOURCE
 #include "../watch.h"
+#include "accessed.h"
 #include "recorder.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -155,6 +156,7 @@ void watch_launch_ends(const struct sim_launch *launch) {
                              .block = launch->block,
                              .dynamic_shared_bytes = launch->dynamic_shared_bytes};
     footprint_launch_ends(&result);
+    accessed_launch_ends();
     pthread_mutex_lock(&mutex);
     l2_launch_ends(all_recorders, &result);
     counted_instruction *counted = requests_launch_ends(all_recorders, launch_number, &result);

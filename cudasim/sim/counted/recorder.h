@@ -18,7 +18,7 @@
  *   stages     shared memory that TMA and wgmma reach                    stages.c, stored.c
  *
  * session.c has what a caller allows, asks for and gets; regions.c has the memory for what is kept of global
- * memory. */
+ * memory, and accessed.c reads from it which bytes a launch has used. */
 #pragma once
 #include "access.h"
 #include "clusters.h"

@@ -1,6 +1,6 @@
 /* A launch by a program: the kernel runs before the call returns, and its error comes later, as on a GPU. */
 #define _GNU_SOURCE
-#include "program.h"
+#include "concurrent.h"
 #include "../machine.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -157,10 +157,14 @@ static int launch_grid(const struct sim_program_launch *launch) {
     file = launch->file;
     line = launch->line;
     number = ++count;
+    sim_order_kernel_begins();
     int failed =
         (int)sim_launch_clusters(launch->kernel, launch->file, launch->enter, launch->arguments,
                                  launch->argument_bytes, grid, block, launch->shared_bytes, launch->cluster);
     number = 0;
+    if (!failed)
+        sim_order_kernel(sim_stream_clock(launch->stream),
+                         &(struct sim_called){launch->kernel, launch->file, launch->line, NULL});
     for (unsigned i = 0; i < launch->pointer_count; i++) {
         struct sim_allocation *memory = sim_allocation_at(launch->pointers[i].pointer);
         if (memory && memory->kind != SIM_DEVICE_MEMORY)

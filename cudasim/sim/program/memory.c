@@ -3,7 +3,7 @@
  * Device memory is in the program's process, where kernels need it. Host code may not touch it, as on a
  * machine with a GPU: the processor refuses the access (mprotect), and the message names the memory. */
 #define _GNU_SOURCE
-#include "program.h"
+#include "concurrent.h"
 #include "../machine.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -407,6 +407,9 @@ int sim_memory_copy(void *to, size_t to_pitch, const void *from, size_t from_pit
         memmove(target, source, width);
         copy_marks(target, source, width);
     }
+    sim_order_copy(sim_stream_clock(stream), &called, to, to_pitch, from, from_pitch, width, rows);
+    if (waits)
+        sim_pending_ends(stream);
     struct sim_allocation *target = sim_allocation_at(to), *source = sim_allocation_at(from);
     if (!waits && target && target->kind != SIM_DEVICE_MEMORY)
         sim_pending_begins(target, stream, true, called.function);
@@ -450,6 +453,7 @@ int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows,
         set((unsigned char *)to + row * pitch, value, width);
         sim_memory_is_written((unsigned char *)to + row * pitch, width);
     }
+    sim_order_copy(sim_stream_clock(stream), &called, to, pitch, NULL, 0, width, rows);
     struct sim_allocation *memory = sim_allocation_at(to);
     if (memory->kind != SIM_DEVICE_MEMORY)
         sim_pending_begins(memory, stream, true, called.function);

@@ -5,7 +5,7 @@
  * for everything. Until then host code is refused access (memory.c), so that such a race is found where it
  * happens. CUDA C++ Programming Guide, "Asynchronous Concurrent Execution". */
 #define _GNU_SOURCE
-#include "program.h"
+#include "concurrent.h"
 #include "../machine.h"
 #include <stdlib.h>
 #include <time.h>
@@ -22,6 +22,7 @@ struct sim_stream {
     unsigned stamp;
     int device;
     bool is_blocking; /* it and the legacy default stream wait for each other */
+    unsigned clock;   /* concurrent.c's */
     unsigned waits;
     struct waited_for waits_for[MOST_WAITED_FOR]; /* the events of other streams */
 };
@@ -32,6 +33,7 @@ struct sim_event {
     struct sim_stream *stream;
     uint64_t when;
     struct timespec time;
+    struct sim_order_clock clock;
 };
 
 static uint64_t now; /* how many operations have begun */
@@ -53,6 +55,10 @@ int sim_stream_device(const struct sim_stream *stream) {
     return is_default(stream) ? sim_device_now() : stream->device; /* each device has a default stream */
 }
 
+unsigned sim_stream_clock(const struct sim_stream *stream) {
+    return is_default(stream) ? (unsigned)sim_device_now() : stream->clock;
+}
+
 /* Host code may again use everything that the stream, on that device, used until then. */
 static void ends(struct sim_stream *stream, int on, uint64_t until, unsigned depth) {
     for (unsigned i = 0; i < sim_allocation_count(); i++) {
@@ -69,6 +75,8 @@ static void ends(struct sim_stream *stream, int on, uint64_t until, unsigned dep
 }
 
 void sim_pending_ends(struct sim_stream *stream) {
+    struct sim_order_clock clock = sim_order_of(sim_stream_clock(stream));
+    sim_order_host_waits(&clock);
     ends(stream, sim_stream_device(stream), now, 2);
 }
 
@@ -82,6 +90,7 @@ void sim_pending_begins(struct sim_allocation *memory, struct sim_stream *stream
 }
 
 int sim_device_waits(void) {
+    sim_order_device_waits(sim_device_now());
     for (unsigned i = 0; i < sim_allocation_count(); i++)
         if (sim_allocation_number(i)->by && sim_allocation_number(i)->on == sim_device_now())
             sim_memory_is_free(sim_allocation_number(i));
@@ -99,6 +108,7 @@ int sim_stream_create(struct sim_stream **stream, bool blocking) {
     (*stream)->stamp = STREAM;
     (*stream)->device = sim_device_now();
     (*stream)->is_blocking = blocking;
+    (*stream)->clock = sim_order_stream((*stream)->device, blocking);
     return sim_program_error(0);
 }
 
@@ -123,6 +133,8 @@ int sim_stream_destroy(struct sim_stream *stream) {
 int sim_stream_wait_for_event(struct sim_stream *stream, struct sim_event *event) {
     if (!sim_stream_exists(stream) || !event || event->stamp != EVENT)
         return sim_program_error(INVALID_HANDLE);
+    if (event->is_recorded)
+        sim_order_stream_waits(sim_stream_clock(stream), &event->clock);
     if (!is_default(stream) && event->is_recorded)
         stream->waits_for[stream->waits++ % MOST_WAITED_FOR] =
             (struct waited_for){event->stream, event->device, event->when};
@@ -162,6 +174,7 @@ int sim_event_record(struct sim_event *event, struct sim_stream *stream) {
     event->is_recorded = true;
     event->stream = stream;
     event->when = now;
+    event->clock = sim_order_of(sim_stream_clock(stream));
     clock_gettime(CLOCK_MONOTONIC, &event->time);
     return sim_program_error(0);
 }
@@ -169,6 +182,8 @@ int sim_event_record(struct sim_event *event, struct sim_stream *stream) {
 int sim_event_wait(struct sim_event *event) {
     if (!is_event(event))
         return sim_program_error(INVALID_HANDLE);
+    if (event->is_recorded)
+        sim_order_host_waits(&event->clock);
     if (event->is_recorded)
         ends(event->stream, event->device, event->when, 2);
     return sim_program_waits();

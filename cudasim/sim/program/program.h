@@ -128,6 +128,7 @@ int sim_event_elapsed(float *milliseconds, struct sim_event *begin, struct sim_e
 int sim_device_waits(void); /* for what this OS thread's device does */
 bool sim_stream_exists(const struct sim_stream *stream);
 int sim_stream_device(const struct sim_stream *stream);
+unsigned sim_stream_clock(const struct sim_stream *stream); /* concurrent.h */
 /* From now on the stream's use of the memory goes on after the call. */
 void sim_pending_begins(struct sim_allocation *memory, struct sim_stream *stream, bool writes,
                         const char *by);
