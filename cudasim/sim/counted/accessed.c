@@ -26,12 +26,12 @@ const struct accessed *accessed_ranges(size_t *number) {
     return ranges;
 }
 
-static void add(uintptr_t at, unsigned how) {
+static void add(uintptr_t at, unsigned bytes, unsigned how) {
     struct accessed *last = count ? &ranges[count - 1] : NULL;
     if (last && last->end == at && last->how == how)
-        last->end++;
+        last->end += bytes;
     else if (count < MOST)
-        ranges[count++] = (struct accessed){at, at + 1, how};
+        ranges[count++] = (struct accessed){at, at + bytes, how};
     else
         is_overfull = true;
 }
@@ -45,15 +45,20 @@ static unsigned how_of(const struct past *past) {
 static void add_granule(const struct region *region, size_t index) {
     const struct history *history = &region->history[index];
     const struct past *of[] = {&history->write, &history->uses[0], &history->uses[1]};
-    unsigned bytes = 1u << region->granule_bits;
-    for (unsigned byte = 0; byte < bytes; byte++) {
-        unsigned how = 0;
-        for (unsigned i = 0; i < sizeof of / sizeof *of; i++)
-            if (of[i]->block && (bytes < WORD_BYTES || past_bytes(of[i]) >> byte & 1))
-                how |= how_of(of[i]);
-        if (how)
-            add(region->begin + index * bytes + byte, how);
+    unsigned bytes = 1u << region->granule_bits, how[WORD_BYTES] = {0};
+    bool is_one = true; /* all bytes have been used alike */
+    for (unsigned i = 0; i < sizeof of / sizeof *of; i++) {
+        if (!of[i]->block)
+            continue;
+        bool is_whole = bytes < WORD_BYTES || past_bytes(of[i]) == PAST_BYTES_MASK;
+        is_one = is_one && is_whole;
+        for (unsigned byte = 0; byte < bytes; byte++)
+            how[byte] |= is_whole || past_bytes(of[i]) >> byte & 1 ? how_of(of[i]) : 0;
     }
+    uintptr_t at = region->begin + index * bytes;
+    for (unsigned byte = 0; byte < bytes; byte += is_one ? bytes : 1)
+        if (how[byte])
+            add(at + byte, is_one ? bytes : 1, how[byte]);
 }
 
 /* The region's granules whose histories are in pages that are memory. If that is not known, all are. */
