@@ -115,3 +115,34 @@ def test_a_race_between_streams_is_told(tmp_path, of):
 def test_what_is_ordered_or_apart_is_no_race(tmp_path, of):
     ran = checked(tmp_path, ORDERED[of])
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+BETWEEN_DEVICES = """
+    int *c;
+    cudaSetDevice(1);
+    cudaStream_t other;
+    cudaMalloc(&c, bytes), cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    set<<<4, 256, 0, other>>>(c, n, 1);
+    cudaSetDevice(0);
+    WAITS
+    cudaMemcpyPeerAsync(a, 0, c, 1, bytes, STREAM);
+    add<<<4, 256, 0, free>>>(b, a, n);
+    cudaDeviceSynchronize();
+    cudaFree(c);
+"""
+
+
+@pytest.mark.parametrize(
+    ("waits", "stream", "races"),
+    [
+        ("", "0", 0),
+        ("", "free", 1),
+        ("cudaSetDevice(1), cudaDeviceSynchronize(), cudaSetDevice(0);", "free", 0),
+    ],
+)
+def test_a_copy_between_devices_in_the_default_stream_waits_for_both(
+    tmp_path, monkeypatch, waits, stream, races
+):
+    monkeypatch.setenv("CUDASIM_GPUS", "2")
+    ran = checked(tmp_path, BETWEEN_DEVICES.replace("WAITS", waits).replace("STREAM", stream))
+    assert ran.stderr.count("race between streams") == races, ran.stderr

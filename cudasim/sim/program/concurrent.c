@@ -166,6 +166,13 @@ void sim_order_copy(unsigned stream, const struct sim_called *called, const void
     struct operation now = {*called, stream, 0, malloc(2 * rows * sizeof *now.ranges), 0};
     if (!now.ranges)
         return;
+    const struct sim_allocation *target = sim_allocation_at(to),
+                                *source = from ? sim_allocation_at(from) : NULL;
+    /* In the default stream a copy between devices waits for all of both, which wait for it ("Peer-to-Peer
+     * Memory Copy"). */
+    bool is_barrier = stream < DEFAULT_STREAMS && target && source && target->device != source->device;
+    if (is_barrier)
+        sim_order_device_waits(target->device), sim_order_device_waits(source->device);
     bool is_first = (uintptr_t)from < (uintptr_t)to; /* in the order of the addresses */
     if (is_first)
         add_rows(&now, from, from_pitch, width, rows, ACCESSED_READ);
@@ -173,6 +180,8 @@ void sim_order_copy(unsigned stream, const struct sim_called *called, const void
     if (!is_first)
         add_rows(&now, from, from_pitch, width, rows, ACCESSED_READ);
     operation(now);
+    if (is_barrier)
+        sim_order_host_waits(&streams[stream].clock);
 }
 
 #endif
