@@ -14,7 +14,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,10 +79,7 @@ def main():
         out = csv.writer(file, lineterminator="\n")
         out.writerow(("repository", "commit", "program", "half"))
         out.writerows((*row, "ours" if is_ours(row[0]) else "aside") for row in rows)
-    halves = [is_ours(row[0]) for row in rows]
-    print(
-        f"{sum(halves)} of ours, {len(halves) - sum(halves)} aside, {len({row[0] for row in rows})} repositories"
-    )
+    print(sum(is_ours(row[0]) for row in rows), "of ours,", len(rows), "in all")
 
 
 if __name__ == "__main__":
