@@ -46,6 +46,13 @@ def sources_of(main: Path, texts: dict[Path, str]) -> list[Path]:
     return [main, *(of for of in near if of.name not in included and not _HAS_MAIN.search(texts[of]))]
 
 
+def headers_of(folder: Path, sources: list[Path]) -> list[Path]:
+    """The folders of a repository that have a header which the sources name."""
+    said = "".join(of.read_text(errors="replace") for of in sources)
+    named = {Path(name).name for name in _INCLUDED.findall(said)}
+    return sorted({of.parent for of in folder.rglob("*") if of.name in named})
+
+
 def drawn(root: Path) -> Iterator[tuple[str, Path, list[Path]]]:
     """Of each program the repository, its main() and all its files."""
     for folder in sorted(of for of in root.iterdir() if "+" in of.name):

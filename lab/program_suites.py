@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drawn import drawn as drawn_programs
+from drawn import headers_of
 from mini_apps import APPS, App
 from mini_apps import write_inputs as write_app_inputs
 from program_inputs import write_inputs
@@ -179,9 +180,11 @@ class OfDrawn(Sample):
 def drawn(root: Path, compiler: Path) -> Iterator[Program]:
     for repository, main, sources in drawn_programs(root):
         folder = main.parent
-        headers = ("-I.", "-I..", "-Iinclude", "-I../include")
-        build = [str(compiler), *(str(of.relative_to(folder)) for of in sources), *headers, *_MORE_LIBRARIES]
-        name = f"{repository}/{main.relative_to(root / repository.replace('/', '+', 1))}"
+        whole = root / repository.replace("/", "+", 1)
+        headers = [f"-I{of}" for of in headers_of(whole, sources)]
+        files = [str(of.relative_to(folder)) for of in sources]
+        build = [str(compiler), *files, "-I.", *headers, *_MORE_LIBRARIES]
+        name = f"{repository}/{main.relative_to(whole)}"
         yield OfDrawn(name, folder, [*build, "-o", f"{main.stem}.exe"], repository=repository)
 
 

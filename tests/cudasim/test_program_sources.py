@@ -388,3 +388,67 @@ int main() {
         mode,
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "0 wrong\n", "")
+
+
+def test_tables_of_errors_name_all_of_them(tmp_path):
+    """As helper_cuda.h of older samples does, which programs bring along."""
+    ran = run(
+        tmp_path,
+        r"""
+#include <cstdio>
+const char *named(cudaError_t error) {
+    switch (error) {
+    case cudaErrorMissingConfiguration: return "configuration";
+    case cudaErrorPriorLaunchFailure: return "prior";
+    case cudaErrorMapBufferObjectFailed: return "map";
+    case cudaErrorInvalidHostPointer: return "host";
+    case cudaErrorApiFailureBase: return "base";
+    default: return cudaGetErrorString(error);
+    }
+}
+int main() {
+    const cudaError_t of[] = {cudaErrorMissingConfiguration, cudaErrorStreamCaptureUnmatched,
+                              cudaErrorStreamCaptureWrongThread, cudaErrorTimeout};
+    for (cudaError_t error : of)
+        printf("%d %s, %s\n", error, cudaGetErrorName(error), named(error));
+}
+""",
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines() == [
+        "52 cudaErrorMissingConfiguration, configuration",
+        "903 cudaErrorStreamCaptureUnmatched, capture was not ended in the same stream as it began",
+        "908 cudaErrorStreamCaptureWrongThread, "
+        "attempt to terminate a thread-local capture sequence from another thread",
+        "909 cudaErrorTimeout, wait operation timed out",
+    ]
+
+
+# The line is the program's own, also where a function of C's library, or of a header, meets the mistake.
+_CRASHES = r"""#include <cstdlib>
+__device__ __forceinline__ void put(int *p, int i) {
+    p[i] = i;
+}
+__global__ void k(int *p) {
+    if (threadIdx.x == 3) put(p, 0);
+}
+int main(int argc, char **argv) {
+    k<<<1, 32>>>(nullptr);
+    cudaDeviceSynchronize();
+    return atoi(argv[1]);
+}
+"""
+
+
+@pytest.mark.parametrize("way", ["run", "an executable"])
+def test_a_crash_has_its_line(tmp_path, way):
+    if way == "run":
+        ran = run(tmp_path, _CRASHES)
+    else:
+        (tmp_path / "program.cu").write_text(_CRASHES)
+        build = [sys.executable, "-m", "cudasim", "build", "program.cu", "-o", "app"]
+        subprocess.run(build, cwd=tmp_path, check=True, timeout=patience(300))
+        ran = subprocess.run([tmp_path / "app"], cwd="/", capture_output=True, text=True)
+    of_kernel, of_host = (of.replace(f"{tmp_path}/", "") for of in ran.stderr.splitlines())
+    assert of_kernel.startswith("cudasim: crash in k (program.cu:3): thread (3, 0, 0)")
+    assert of_host.startswith("cudasim: program.cu:11: the host code accesses address (nil)")

@@ -4,6 +4,7 @@
 #include "../machine.h"
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 #ifdef SIM_COUNTED
 #include "../counted/counted.h"
 #endif
@@ -32,10 +33,21 @@ static int error_of(const sim_report *report) {
 static void tell(void) {
     sim_program_said();
     fflush(stdout);
-    if (sim_program_tell)
-        sim_program_tell(sim_last_report()->message, true);
-    else
-        fprintf(stderr, "cudasim: %s\n", sim_last_report()->message);
+    const sim_report *report = sim_last_report();
+    if (sim_program_tell) {
+        sim_program_tell(report->message, true);
+        return;
+    }
+    char line[4096], in_kernel[600];
+    snprintf(in_kernel, sizeof in_kernel, "in %s:", report->kernel);
+    const char *behind = report->pc ? strstr(report->message, in_kernel) : NULL;
+    if (behind && sim_program_line_of((const void *)(uintptr_t)report->pc, line, sizeof line)) {
+        behind += strlen(in_kernel) - 1;
+        fprintf(stderr, "cudasim: %.*s (%s)%s\n", (int)(behind - report->message), report->message, line,
+                behind);
+    } else {
+        fprintf(stderr, "cudasim: %s\n", report->message);
+    }
 }
 
 /* In a checked program a kernel may access the program's memory, and nothing else of the process. */
