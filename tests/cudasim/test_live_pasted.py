@@ -358,6 +358,19 @@ GUESSES = {
             old = __longlong_as_double(atomicCAS((unsigned long long *)at, __double_as_longlong(assumed),
                                                  __double_as_longlong(v + assumed)));
         } while (assumed != old);""",
+    "in_front": """
+        unsigned long long *a = (unsigned long long *)at, guess = *a;
+        unsigned long long was = atomicCAS(a, guess, __double_as_longlong(v + __longlong_as_double(guess)));
+        while (was != guess) {
+            guess = was;
+            was = atomicCAS(a, guess, __double_as_longlong(v + __longlong_as_double(guess)));
+        }""",
+    "in_condition": """
+        unsigned long long *a = (unsigned long long *)at, old, next;
+        do {
+            old = *a;
+            next = __double_as_longlong(v + __longlong_as_double(old));
+        } while (atomicCAS(a, old, next) != old);""",
 }
 BRANCHES = """
     unsigned long long *as_ull = (unsigned long long *)at;
@@ -383,9 +396,14 @@ def test_the_guess_of_a_swap_is_no_race(loop):
     assert y == 4 * 63 * 64 / 2
 
 
-def test_a_branch_on_what_races_is_a_race():
+@pytest.mark.parametrize(
+    "loop",
+    [BRANCHES, GUESSES["in_front"].split("while")[0] + "(void)was;"],
+    ids=["a branch", "no loop after it"],
+)
+def test_what_is_read_for_more_than_a_swap_is_a_race(loop):
     with pytest.raises(cudasim.KernelFault, match="race in k"):
-        cudasim.check(lambda: adding(BRANCHES)[1, 64](torch.zeros(1, dtype=torch.float64)))
+        cudasim.check(lambda: adding(loop)[1, 64](torch.zeros(1, dtype=torch.float64)))
 
 
 def test_the_folders_of_headers_are_named_by_the_cell(tmp_path, monkeypatch):
