@@ -452,3 +452,37 @@ def test_a_crash_has_its_line(tmp_path, way):
     of_kernel, of_host = (of.replace(f"{tmp_path}/", "") for of in ran.stderr.splitlines())
     assert of_kernel.startswith("cudasim: crash in k (program.cu:3): thread (3, 0, 0)")
     assert of_host.startswith("cudasim: program.cu:11: the host code accesses address (nil)")
+
+
+def test_overloaded_kernels_of_another_source(tmp_path):
+    """They are declared only, where they are launched; one has a default argument."""
+    (tmp_path / "kernels.h").write_text(
+        "__global__ void fill(int *x);\n__global__ void fill(int *x, int n);\n"
+        "__global__ void __launch_bounds__(64) times(int *x, int by = 2);\n"
+    )
+    (tmp_path / "kernels.cu").write_text(
+        '#include "kernels.h"\n__global__ void fill(int *x) { *x = 1; }\n'
+        "__global__ void fill(int *x, int n) { *x = n; }\n"
+        "__global__ void times(int *x, int by) { *x *= by; }\n"
+    )
+    (tmp_path / "main.cu").write_text(
+        '#include "kernels.h"\n#include <cstdio>\nint main() {\n    int *x;\n    cudaMallocManaged(&x, 4);\n'
+        "    fill<<<1, 1>>>(x);\n    times<<<1, 1>>>(x);\n    cudaDeviceSynchronize();\n    int first = *x;\n"
+        "    fill<<<1, 1>>>(x, 5);\n    times<<<1, 1>>>(x, 3);\n    cudaDeviceSynchronize();\n"
+        '    printf("%d %d\\n", first, *x);\n    cudaFree(x);\n}\n'
+    )
+    call = [sys.executable, "-m", "cudasim", "run", "main.cu", "kernels.cu"]
+    ran = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=patience(300))
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("2 15\n", "", 0)
+
+
+def test_a_library_in_one_header_has_its_code_where_a_macro_asks_for_it(tmp_path):
+    """Another header has included it before, for its declarations."""
+    (tmp_path / "one.h").write_text(
+        "#ifndef ONE_H\n#define ONE_H\nint one();\n#endif // ONE_H\n"
+        "#ifdef ONE_IMPLEMENTATION\nint one() { return 1; }\n#endif\n"
+    )
+    (tmp_path / "shows.h").write_text('#pragma once\n#include "one.h"\n')
+    text = '#include "shows.h"\n#define ONE_IMPLEMENTATION\n#include "one.h"\nint main() { return one(); }\n'
+    ran = run(tmp_path, text)
+    assert (ran.stderr, ran.returncode) == ("", 1)
