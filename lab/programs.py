@@ -77,6 +77,8 @@ _NO_DATA = re.compile(
     r"file.*\b(?:open|read)|usage:",
     re.I,
 )
+# A header that neither the program's repository nor CUDA has.
+_NO_HEADER = re.compile(r"error: (?!cu|thrust/|cub/|nv|npp)(\S+): No such file or directory")
 _SETTLED = re.compile("passes|needs")  # what need not be measured again
 _WAIVED = 2  # the code of a sample that says that the machine is not one for it
 _CORES = 2
@@ -135,6 +137,8 @@ def _outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
             return "needs another compiler", wrong[0]
         if re.search("No such file or directory|No rule to make target", said) and _is_elsewhere(of.folder):
             return "has no data", wrong[0]
+        if absent := _NO_HEADER.search(said):
+            return f"needs {absent[1]}", wrong[0]
         return "does not build", wrong[0]
     tried, slow = [], []
     for given in arguments:
