@@ -100,7 +100,7 @@ def nvcc() -> int:
     """`cudasim-nvcc`, which replaces nvcc in a Makefile."""
     for variable in ("CC", "CXX"):
         # `make CC=cudasim-nvcc` puts it into the environment, as the name of the host compiler.
-        if "cudasim-nvcc" in os.environ.get(variable, ""):
+        if Path(os.environ.get(variable, "").partition(" ")[0]).name in ("nvcc", "cudasim-nvcc"):
             del os.environ[variable]
     return main(["build", *sys.argv[1:]])
 

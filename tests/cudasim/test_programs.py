@@ -382,7 +382,7 @@ def test_a_makefile_names_the_compiler(tmp_path):
         "main.o: main.cu\n\t$(CC) -O3 -std=c++11 -gencode arch=compute_80,code=sm_80 -lineinfo"
         " -Xcompiler -Wall,-DN=3 --expt-relaxed-constexpr --x cu --default-stream per-thread -c $< -o $@\n"
     )
-    compiler = tmp_path / "cudasim-nvcc"
+    compiler = tmp_path / "nvcc"  # the toolkit's name for it; make also calls it the host's compiler
     call = f"{sys.executable} -c 'import sys; from cudasim.__main__ import nvcc; sys.exit(nvcc())'"
     compiler.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
     compiler.chmod(0o755)
