@@ -202,7 +202,7 @@ def _text_of(header: Path) -> str:
     return header.read_text(encoding="utf-8-sig", errors="replace")
 
 
-def _own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
+def own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
     """The texts of the headers in these folders that a source includes, directly or not. Their macros may
     mark functions of the source for the device.
     """
@@ -223,7 +223,7 @@ _OF_CUDA = re.compile(r"\bcuda[A-Z]\w*|\bcu(?:blas|rand|fft)[A-Z]\w*|__(?:global
 
 def names_cuda(source: str, folders: Sequence[Path]) -> bool:
     """Whether the source, or a header that it includes from these folders, uses CUDA."""
-    for text in (source, *_own_headers(source, folders).values()):
+    for text in (source, *own_headers(source, folders).values()):
         headers = {match[2] or match[3] for match in INCLUDE.finditer(text)} - {"assert.h"}
         if any(_is_simulators(of) or re.match(r"(?:thrust|cub|cuda|nv)/", of) for of in headers):
             return True
@@ -336,7 +336,7 @@ def included(
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
     names, settled = {}, set()  # of headers: what messages call each, and those that no #if can have left out
-    known = [blanked(source), *(blanked(text) for text in _own_headers(source, folders).values())]
+    known = [blanked(source), *(blanked(text) for text in own_headers(source, folders).values())]
     of_device = "\n".join(known)
     host = None
     if is_program:

@@ -1,0 +1,76 @@
+"""CMake builds programs by the toolkit's file for it."""
+
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+from processes import patience
+
+from cudasim.building.library import SIMULATOR
+
+needs_tools = pytest.mark.skipif(
+    any(shutil.which(name) is None for name in ("cmake", "make", "objcopy")),
+    reason="there is no cmake, make or objcopy here",
+)
+PROJECT = """cmake_minimum_required(VERSION 3.18)
+project(app LANGUAGES CXX CUDA)
+find_package(CUDAToolkit REQUIRED)
+add_library(adds SHARED adds.cu)
+add_executable(app main.cu twice.cu host.cpp)
+target_include_directories(app PRIVATE include)
+target_compile_options(app PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Wall -lineinfo -Xptxas=-v --use_fast_math>)
+target_compile_features(app PRIVATE cuda_std_17)
+target_link_libraries(app PRIVATE adds CUDA::cublas)
+set_target_properties(app PROPERTIES CUDA_SEPARABLE_COMPILATION ON CUDA_ARCHITECTURES native)
+"""
+SOURCES = {
+    "adds.cu": "__global__ void add(int *x) { *x += 1; }\nvoid adds(int *x) { add<<<1, 1>>>(x); }\n",
+    "twice.cu": "__device__ int twice(int i) { return 2 * i; }\n",
+    "host.cpp": "int seven() { return 7; }\n",
+    "include/by.h": "#define BY 3\n",
+    "main.cu": """#include "by.h"
+#include <cstdio>
+#include <cublas_v2.h>
+int seven();
+void adds(int *x);
+__device__ int twice(int i);
+__global__ void k(int *x) { *x = twice(*x) * BY; }
+int main() {
+    int *x;
+    cublasHandle_t handle;
+    if (cublasCreate(&handle) || cublasDestroy(handle)) return 2;
+    cudaMallocManaged(&x, sizeof *x);
+    *x = seven();
+    k<<<1, 1>>>(x);
+    adds(x);
+    cudaDeviceSynchronize();
+    printf("%d\\n", *x);
+    return cudaFree(x);
+}
+""",
+}
+
+
+def said(*call, folder) -> str:
+    ran = subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=patience(300))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+@needs_tools
+def test_cmake_builds_what_nvcc_does_and_knows_its_headers(tmp_path):
+    SIMULATOR.build()
+    (tmp_path / "include").mkdir()
+    for name, text in SOURCES.items() | {("CMakeLists.txt", PROJECT)}:
+        (tmp_path / name).write_text(text)
+    said(sys.executable, "-m", "cudasim", "toolkit", "cuda", folder=tmp_path)
+    said("cmake", "-B", "build", "-DCMAKE_TOOLCHAIN_FILE=cuda/cudasim.cmake", folder=tmp_path)
+    said("make", "-C", "build", folder=tmp_path)
+    assert said("build/app", folder=tmp_path) == "43\n"
+    time.sleep(0.01)  # a file is newer than another by its time
+    (tmp_path / "include/by.h").write_text("#define BY 2\n")
+    made = said("make", "-C", "build", folder=tmp_path)
+    assert "main.cu.o" in made and "twice.cu.o" not in made
+    assert said("build/app", folder=tmp_path) == "29\n"
