@@ -186,7 +186,11 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
         return "too slow", f"more than {3 * seconds} s"
     if -ran.returncode in (signal.SIGXCPU, signal.SIGKILL):
         return "too slow", f"more than {seconds} s of {_CORES} cores"
-    told = [of for of in said.splitlines() if of.startswith("cudasim:") and "warning" not in of]
+    told = [
+        of
+        for of in said.splitlines()
+        if of.startswith("cudasim:") and "warning" not in of and "is not done after" not in of
+    ]
     # A GPU says of an assertion that it fails as well, and a program may mean it to.
     wrong = next((of for of in told if ran.returncode or "cudasim: assertion" not in of), "")
     files = [name for name in call[1:] if re.search(r"[/.][A-Za-z]", name)]

@@ -495,12 +495,20 @@ def test_a_kernel_without_an_end_is_told_with_its_lines(tmp_path):
         "int main() { int *n; cudaMalloc(&n, 4); cudaMemset(n, 0, 4);\n"
         "    endless<<<1, 1>>>(n); return cudaDeviceSynchronize(); }\n"
     )
-    call = command("check", Program((tmp_path / "endless.cu",)).library("check"), "endless", [])
-    with subprocess.Popen(call, stderr=subprocess.PIPE, text=True) as running:
+    program = Program((tmp_path / "endless.cu",))
+    program.executable(tmp_path / "app")
+    call = command("check", program.library("check"), "endless", [])
+    with (
+        subprocess.Popen(call, stderr=subprocess.PIPE, text=True) as running,
+        subprocess.Popen([tmp_path / "app"], stderr=subprocess.PIPE, text=True) as alone,
+    ):
         began = time.monotonic()
         said = running.stderr.readline()
         seconds = time.monotonic() - began
+        said_alone = alone.stderr.readline()
         running.kill()
-    told = r"cudasim: endless, launched at endless\.cu:7, is not done after 12 seconds; it is at "
-    assert re.fullmatch(told + r"endless\.cu:[2-4].*\n", said)
+        alone.kill()
+    told = r"cudasim: endless, launched at endless\.cu:7, is not done after 12 seconds; "
+    assert re.fullmatch(told + r"it is at endless\.cu:[2-4].*\n", said)
+    assert re.fullmatch(told + "`cudasim check` tells where it is\n", said_alone)
     assert seconds > 12
