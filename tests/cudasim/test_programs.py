@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -486,29 +485,3 @@ def test_pytest_checks_programs_and_the_kernels_that_tests_launch(tmp_path):
     assert counts.startswith("2 failed, 2 passed"), said
     assert "out of bounds in k (wrong.cu:1): thread (16, 0, 0)" in said
     assert "KernelFault: race in last" in said
-
-
-def test_a_kernel_without_an_end_is_told_with_its_lines(tmp_path):
-    (tmp_path / "endless.cu").write_text(
-        "__global__ void endless(volatile int *n) {\n"
-        "    while (*n >= 0) {\n        *n = (*n + 1) & 7;\n    }\n}\n"
-        "int main() { int *n; cudaMalloc(&n, 4); cudaMemset(n, 0, 4);\n"
-        "    endless<<<1, 1>>>(n); return cudaDeviceSynchronize(); }\n"
-    )
-    program = Program((tmp_path / "endless.cu",))
-    program.executable(tmp_path / "app")
-    call = command("check", program.library("check"), "endless", [])
-    with (
-        subprocess.Popen(call, stderr=subprocess.PIPE, text=True) as running,
-        subprocess.Popen([tmp_path / "app"], stderr=subprocess.PIPE, text=True) as alone,
-    ):
-        began = time.monotonic()
-        said = running.stderr.readline()
-        seconds = time.monotonic() - began
-        said_alone = alone.stderr.readline()
-        running.kill()
-        alone.kill()
-    told = r"cudasim: endless, launched at endless\.cu:7, is not done after 12 seconds; "
-    assert re.fullmatch(told + r"it is at endless\.cu:[2-4].*\n", said)
-    assert re.fullmatch(told + "`cudasim check` tells where it is\n", said_alone)
-    assert seconds > 12

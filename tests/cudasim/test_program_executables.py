@@ -1,5 +1,6 @@
-"""CMake builds programs by the toolkit's file for it."""
+"""Executables: CMake builds them by the toolkit's file for it; what they tell where no Python runs them."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -8,7 +9,8 @@ import time
 import pytest
 from processes import patience
 
-from cudasim.building.library import SIMULATOR
+from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR
+from cudasim.programs.building import Program, command
 
 needs_tools = pytest.mark.skipif(
     any(shutil.which(name) is None for name in ("cmake", "make", "objcopy")),
@@ -74,3 +76,31 @@ def test_cmake_builds_what_nvcc_does_and_knows_its_headers(tmp_path):
     made = said("make", "-C", "build", folder=tmp_path)
     assert "main.cu.o" in made and "twice.cu.o" not in made
     assert said("build/app", folder=tmp_path) == "29\n"
+
+
+def test_a_kernel_without_an_end_is_told_with_its_lines(tmp_path):
+    SIMULATOR.build()
+    COUNTED_SIMULATOR.build()
+    (tmp_path / "endless.cu").write_text(
+        "__global__ void endless(volatile int *n) {\n"
+        "    while (*n >= 0) {\n        *n = (*n + 1) & 7;\n    }\n}\n"
+        "int main() { int *n; cudaMalloc(&n, 4); cudaMemset(n, 0, 4);\n"
+        "    endless<<<1, 1>>>(n); return cudaDeviceSynchronize(); }\n"
+    )
+    program = Program((tmp_path / "endless.cu",))
+    program.executable(tmp_path / "app")
+    call = command("check", program.library("check"), "endless", [])
+    with (
+        subprocess.Popen(call, stderr=subprocess.PIPE, text=True) as running,
+        subprocess.Popen([tmp_path / "app"], stderr=subprocess.PIPE, text=True) as alone,
+    ):
+        began = time.monotonic()
+        said = running.stderr.readline()
+        seconds = time.monotonic() - began
+        said_alone = alone.stderr.readline()
+        running.kill()
+        alone.kill()
+    told = r"cudasim: endless, launched at endless\.cu:7, is not done after 12 seconds; "
+    assert re.fullmatch(told + r"it is at endless\.cu:[2-4].*\n", said)
+    assert re.fullmatch(told + "`cudasim check` tells where it is\n", said_alone)
+    assert seconds > 12
