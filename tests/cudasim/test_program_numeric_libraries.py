@@ -131,7 +131,7 @@ def test_cusparse_fills_solves_and_converts_matrices_as_dense_loops_do(mode):
 @pytest.mark.parametrize("mode", ["run", "check"])
 @pytest.mark.skipif(blas() is None, reason="there is no BLAS here")
 def test_cublas_without_handles_is_right_and_keeps_its_status(mode):
-    """The program compares with loops; then it says a product, a sum and a place, and an invalid value once."""
+    """The program compares with loops, and says results and an invalid value, once."""
     library = Program((FOLDER / "with_first_cublas.cu",)).library(mode)
     runs = command(mode, library, "with_first_cublas", [])
     ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
