@@ -104,3 +104,33 @@ def test_a_kernel_without_an_end_is_told_with_its_lines(tmp_path):
     assert re.fullmatch(told + r"it is at endless\.cu:[2-4].*\n", said)
     assert re.fullmatch(told + "`cudasim check` tells where it is\n", said_alone)
     assert seconds > 12
+
+
+# The line is the program's own, also where a function of C's library, or of a header, meets the mistake.
+_CRASHES = r"""#include <cstdlib>
+__device__ __forceinline__ void put(int *p, int i) {
+    p[i] = i;
+}
+__global__ void k(int *p) {
+    if (threadIdx.x == 3) put(p, 0);
+}
+int main(int argc, char **argv) {
+    k<<<1, 32>>>(nullptr);
+    cudaDeviceSynchronize();
+    return atoi(argv[1]);
+}
+"""
+
+
+@pytest.mark.parametrize("way", ["run", "an executable"])
+def test_a_crash_has_its_line(tmp_path, way):
+    (tmp_path / "program.cu").write_text(_CRASHES)
+    program = Program((tmp_path / "program.cu",))
+    app = tmp_path / "app"
+    if way == "an executable":
+        program.executable(app)
+    call = command("run", program.library("run"), "program", []) if way == "run" else [app]
+    ran = subprocess.run(call, cwd="/", capture_output=True, text=True, timeout=patience(300))
+    of_kernel, of_host = (of.replace(f"{tmp_path}/", "") for of in ran.stderr.splitlines())
+    assert of_kernel.startswith("cudasim: crash in k (program.cu:3): thread (3, 0, 0)")
+    assert of_host.startswith("cudasim: program.cu:11: the host code accesses address (nil)")

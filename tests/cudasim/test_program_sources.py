@@ -424,36 +424,6 @@ int main() {
     ]
 
 
-# The line is the program's own, also where a function of C's library, or of a header, meets the mistake.
-_CRASHES = r"""#include <cstdlib>
-__device__ __forceinline__ void put(int *p, int i) {
-    p[i] = i;
-}
-__global__ void k(int *p) {
-    if (threadIdx.x == 3) put(p, 0);
-}
-int main(int argc, char **argv) {
-    k<<<1, 32>>>(nullptr);
-    cudaDeviceSynchronize();
-    return atoi(argv[1]);
-}
-"""
-
-
-@pytest.mark.parametrize("way", ["run", "an executable"])
-def test_a_crash_has_its_line(tmp_path, way):
-    if way == "run":
-        ran = run(tmp_path, _CRASHES)
-    else:
-        (tmp_path / "program.cu").write_text(_CRASHES)
-        build = [sys.executable, "-m", "cudasim", "build", "program.cu", "-o", "app"]
-        subprocess.run(build, cwd=tmp_path, check=True, timeout=patience(300))
-        ran = subprocess.run([tmp_path / "app"], cwd="/", capture_output=True, text=True)
-    of_kernel, of_host = (of.replace(f"{tmp_path}/", "") for of in ran.stderr.splitlines())
-    assert of_kernel.startswith("cudasim: crash in k (program.cu:3): thread (3, 0, 0)")
-    assert of_host.startswith("cudasim: program.cu:11: the host code accesses address (nil)")
-
-
 def test_overloaded_kernels_of_another_source(tmp_path):
     """They are declared only, where they are launched; one has a default argument."""
     (tmp_path / "kernels.h").write_text(
@@ -486,3 +456,28 @@ def test_a_library_in_one_header_has_its_code_where_a_macro_asks_for_it(tmp_path
     text = '#include "shows.h"\n#define ONE_IMPLEMENTATION\n#include "one.h"\nint main() { return one(); }\n'
     ran = run(tmp_path, text)
     assert (ran.stderr, ran.returncode) == ("", 1)
+
+
+def test_operators_of_the_device_are_no_variables_of_it(tmp_path):
+    ran = run(
+        tmp_path,
+        r"""
+#include <cstdio>
+struct pair { int a, b; };
+__host__ __device__ pair operator*(int by, const pair &of);
+__host__ __device__ pair operator+(const pair &a, const pair &b);
+__device__ int operator-(const pair &of);
+__device__ int count, most = 3;
+__host__ __device__ pair operator*(int by, const pair &of) { return {by * of.a, by * of.b}; }
+__host__ __device__ pair operator+(const pair &a, const pair &b) { return {a.a + b.a, a.b + b.b}; }
+__device__ int operator-(const pair &of) { return of.a - of.b; }
+__global__ void k() { count = most * -(2 * pair{7, 3} + pair{1, 0}); }
+int main() {
+    k<<<1, 1>>>();
+    int h;
+    cudaMemcpyFromSymbol(&h, count, sizeof h);
+    printf("%d\n", h);
+}
+""",
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "27\n", "")
