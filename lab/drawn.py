@@ -14,8 +14,10 @@ from __future__ import annotations
 import csv
 import hashlib
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 PROGRAMS = 4
@@ -84,8 +86,11 @@ def main():
     ]
     with record.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
-        out.writerow(("repository", "commit", "program", "half"))
-        out.writerows((*row, "ours" if is_ours(row[0]) else "aside") for row in rows)
+        out.writerow(("repository", "at", "program", "half", "date", "commit"))
+        of = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
+        here = subprocess.run(of, capture_output=True, text=True, check=True).stdout.strip()
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        out.writerows((*row, "ours" if is_ours(row[0]) else "aside", when, here) for row in rows)
     print(sum(is_ours(row[0]) for row in rows), "of ours,", len(rows), "in all")
 
 
