@@ -7,6 +7,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from cudasim.building.own_files import NotOwnError
 from cudasim.predicting.cards import card, cards_command
 from cudasim.programs.building import CHECK, COUNT, PREDICT, RUN, Program, command, wrapped_object
 from cudasim.programs.in_step import warnings_of
-from cudasim.programs.toolkit import for_any_linker, write_toolkit
+from cudasim.programs.toolkit import for_any_linker, write_empty_object, write_toolkit
 
 _MODES = {
     RUN: "compiles a program and runs it on the CPU",
@@ -54,6 +55,10 @@ def _parser() -> argparse.ArgumentParser:
         if name == "build":
             command.add_argument("-o", dest="output", type=Path, help="what is written")
             command.add_argument("-c", "-dc", dest="only_compiles", action="store_true", help="no linking")
+            command.add_argument(
+                "-MF", dest="listed", type=Path, help="a file for the names of headers, for make"
+            )
+            command.add_argument("-MT", dest="made", help="what that file calls the output")
     what = "writes a folder that stands for CUDA's in a Makefile: bin/nvcc, lib64/libcudart.so"
     command = commands.add_parser("toolkit", help=what, description=what)
     command.add_argument("folder", type=Path)
@@ -70,14 +75,16 @@ _OF_NVCC = re.compile(
     r"|-?-arch(?:=.*)?|-?-gencode(?:=.*)?|-?-code(?:=.*)?|--gpu-(?:architecture|code)(?:=.*)?|--generate-code(?:=.*)?|-?-rdc=\w+|-?-maxrregcount(?:=.*)?|-?-ccbin(?:=.*)?"
     r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-?-x|-?-cudart(?:=.*)?"
     r"|-?-default-stream(?:=.*)?|-?-(?:ftz|prec-div|prec-sqrt)=\w+|-?-generate-line-info|-?-threads(?:=.*)?|-Xcudafe"
-    r"|-?-diag-suppress(?:=.*)?|-?-Wno-deprecated-gpu-targets"
+    r"|-?-diag-suppress(?:=.*)?|-?-Wno-deprecated-gpu-targets|-MM?D|-?-Werror(?:=.*)?|-?-res(?:ource)?-usage"
+    r"|-?-keep|-?-allow-unsupported-compiler|-?-restrict|-?-extra-device-vectorization|-Xnvlink(?:=.*)?"
     # A function of theirs that is not there is refused by its name.
     r"|-l(?:cuda|cudart|cudadevrt|cublas|cublasLt|cufftw?|curand|cusolver|cusparse|cutil\w*|npp\w*|nvidia-ml|nvrtc|nvToolsExt)"
     r"(?:_static)?"
 )
+_FORWARDS = "-forward-unknown-to-host-compiler"
 _WITH_VALUE = re.compile(
     r"-?-(?:arch|gencode|code|gpu-architecture|gpu-code|generate-code|maxrregcount|ccbin|ptxas-options|cudart|default-stream|threads|diag-suppress|x)"
-    r"|-Xptxas|-Xcudafe"
+    r"|-Xptxas|-Xcudafe|-?-Werror|-Xnvlink"
 )
 
 
@@ -90,8 +97,12 @@ def _plain(arguments: list[str]) -> list[str]:
             if _WITH_VALUE.fullmatch(word):
                 waiting[:1] = []
             continue
+        if word == "--options-file" and waiting:
+            waiting[:1] = shlex.split(Path(waiting[0]).read_text())
+            continue
         if word in ("-Xcompiler", "--compiler-options") and waiting:
             word = f"-Xcompiler={waiting.pop(0)}"
+        word = re.sub(r"^-isystem=?", "-I", word)
         plain.append(word.replace("--std=", "-std=", 1))
     return plain
 
@@ -100,9 +111,13 @@ def nvcc() -> int:
     """`cudasim-nvcc`, which replaces nvcc in a Makefile."""
     for variable in ("CC", "CXX"):
         # `make CC=cudasim-nvcc` puts it into the environment, as the name of the host compiler.
-        if "cudasim-nvcc" in os.environ.get(variable, ""):
+        if Path(os.environ.get(variable, "").partition(" ")[0]).name in ("nvcc", "cudasim-nvcc"):
             del os.environ[variable]
-    return main(["build", *sys.argv[1:]])
+    given = sys.argv[1:]
+    if "-dlink" in given:  # links kernels of several objects, which are linked as all else is
+        write_empty_object(Path(given[given.index("-o") + 1]))
+        return 0
+    return main(["build", *given])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -121,6 +136,11 @@ def _main(arguments: list[str] | None) -> int:
         given, of_program = given[: given.index("--")], given[given.index("--") + 1 :]
     parser = _parser()
     asked, more = parser.parse_known_args(_plain(given))
+    if _FORWARDS in more or f"-{_FORWARDS}" in more:
+        asked.of_compiler += [
+            of for of in more if of.startswith("-") and of.strip("-") != _FORWARDS.strip("-")
+        ]
+        more = [word for word in more if not word.startswith("-")]
     if unknown := [word for word in more if word.startswith("-")]:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     if asked.command == "card":
@@ -202,6 +222,9 @@ def _build(program: Program, asked):
         for source in program.sources:
             output = asked.output or Path(f"{source.stem}.o")
             for_any_linker(program.object_of(source), output)
+            if asked.listed:
+                headers = " ".join(re.sub(r"([ #])", r"\\\1", str(of)) for of in program.headers_of(source))
+                asked.listed.write_text(f"{asked.made or output}: {source} {headers}\n")
     else:
         program.executable(asked.output or Path("a.out"))
 

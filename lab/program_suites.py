@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from drawn import drawn as drawn_programs
+from drawn import headers_of
 from mini_apps import APPS, App
 from mini_apps import write_inputs as write_app_inputs
 from program_inputs import write_inputs
@@ -69,6 +71,11 @@ class Program:
     def called(self, sizes: list[int]) -> tuple[str, list[list[str]], bool]:
         """The executable, sets of arguments, and whether all of them have to pass, or one."""
         raise NotImplementedError
+
+    @property
+    def divided_by(self) -> str:
+        """The name whose SHA-1 says which half it is of."""
+        return self.name
 
     def judged(self, said: str) -> tuple[str, str] | None:
         """What became of a program that ended with code 0, where that is not to be read from its words."""
@@ -139,6 +146,7 @@ def course(root: Path, compiler: Path) -> Iterator[Program]:
         yield Sample(name, path.parent, [str(compiler), path.name, "-o", path.stem])
 
 
+_MORE_LIBRARIES = [*("-lcublas", "-lcurand", "-lcufft", "-lcusparse"), "-Xcompiler", "-fopenmp"]
 _HAS_MAIN = re.compile(r"\bmain\s*\(")
 
 
@@ -151,14 +159,33 @@ def _beside(path: Path) -> list[str]:
 
 
 def single_files(root: Path, compiler: Path) -> Iterator[Program]:
-    libraries = [*("-lcublas", "-lcurand", "-lcufft", "-lcusparse"), "-Xcompiler", "-fopenmp"]
     for path in root.rglob("*.cu"):
         said = path.read_text(errors="replace")
         if _HAS_MAIN.search(said):
             needs = tuple(name for name, pattern in _NAMED_IN_SOURCES.items() if re.search(pattern, said))
             sources = [path.name, *_beside(path)]
-            build = [str(compiler), *sources, "-I.", "-I..", *libraries, "-o", f"{path.stem}.exe"]
+            build = [str(compiler), *sources, "-I.", "-I..", *_MORE_LIBRARIES, "-o", f"{path.stem}.exe"]
             yield Sample(str(path.relative_to(root).with_suffix("")), path.parent, build, needs)
+
+
+@dataclass
+class OfDrawn(Sample):
+    repository: str = ""
+
+    @property
+    def divided_by(self) -> str:
+        return self.repository
+
+
+def drawn(root: Path, compiler: Path) -> Iterator[Program]:
+    for repository, main, sources in drawn_programs(root):
+        folder = main.parent
+        whole = root / repository.replace("/", "+", 1)
+        headers = [f"-I{of}" for of in headers_of(whole, sources)]
+        files = [str(of.relative_to(folder)) for of in sources]
+        build = [str(compiler), *files, "-I.", *headers, *_MORE_LIBRARIES]
+        name = f"{repository}/{main.relative_to(whole)}"
+        yield OfDrawn(name, folder, [*build, "-o", f"{main.stem}.exe"], repository=repository)
 
 
 def _use_toolkit(root: Path) -> Path:

@@ -9,6 +9,7 @@
     python lab/programs.py rodinia gpu-rodinia
     python lab/programs.py shoc shoc
     python lab/programs.py mini_apps FOLDER    (of XSBench, BabelStream, CloverLeaf, …)
+    python lab/programs.py drawn FOLDER        (of the repositories in records/drawn.csv)
 
 HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place, and so
 have the exercises of the book PMPP. Sizes are reduced: every number above one of --sizes becomes it, and a
@@ -21,7 +22,8 @@ solutions are files of their own. NVIDIA's samples have a CMakeLists.txt each, t
 list of arguments for all; one passes that ends with code 0 and says nowhere that it failed, as their own
 run_tests.py sees it. Of the programs of books and courses each .cu file with a main() is one, and of
 PolyBench each Makefile, whose programs count what differs from the host's loops. What is done with Rodinia's
-programs is in rodinia.py, with those of SHOC, Parboil and mini-apps in mini_apps.py.
+programs is in rodinia.py, with those of SHOC, Parboil and mini-apps in mini_apps.py;
+drawn.py says how programs are drawn that nobody here had seen.
 
 The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while
 the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else
@@ -75,6 +77,8 @@ _NO_DATA = re.compile(
     r"file.*\b(?:open|read)|usage:",
     re.I,
 )
+# A header that neither the program's repository nor CUDA has.
+_NO_HEADER = re.compile(r"error: (?!cu|thrust/|cub/|nv|npp)(\S+): No such file or directory")
 _SETTLED = re.compile("passes|needs")  # what need not be measured again
 _WAIVED = 2  # the code of a sample that says that the machine is not one for it
 _CORES = 2
@@ -82,7 +86,7 @@ _BUILD_SECONDS = 300
 _GPUS = 2  # that a sample for several has
 _SUITES = (
     *("hecbench", "samples", "pmpp", "course", "single_files"),
-    *("polybench", "rodinia", "shoc", "parboil", "mini_apps"),
+    *("polybench", "rodinia", "shoc", "parboil", "mini_apps", "drawn"),
 )
 
 
@@ -133,6 +137,8 @@ def _outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
             return "needs another compiler", wrong[0]
         if re.search("No such file or directory|No rule to make target", said) and _is_elsewhere(of.folder):
             return "has no data", wrong[0]
+        if absent := _NO_HEADER.search(said):
+            return f"needs {absent[1]}", wrong[0]
         return "does not build", wrong[0]
     tried, slow = [], []
     for given in arguments:
@@ -183,7 +189,11 @@ def _result(of: Program, call: list[str], seconds: int) -> tuple[str, str]:
         return "too slow", f"more than {3 * seconds} s"
     if -ran.returncode in (signal.SIGXCPU, signal.SIGKILL):
         return "too slow", f"more than {seconds} s of {_CORES} cores"
-    told = [of for of in said.splitlines() if of.startswith("cudasim:") and "warning" not in of]
+    told = [
+        of
+        for of in said.splitlines()
+        if of.startswith("cudasim:") and "warning" not in of and "is not done after" not in of
+    ]
     # A GPU says of an assertion that it fails as well, and a program may mean it to.
     wrong = next((of for of in told if ran.returncode or "cudasim: assertion" not in of), "")
     files = [name for name in call[1:] if re.search(r"[/.][A-Za-z]", name)]
@@ -246,7 +256,7 @@ def _row(suite: str, of: Program, root: Path, seconds: int, sizes: list[int]) ->
     began = time.monotonic()
     result, why = outcome(of, seconds, sizes)
     why = why.replace(str(root), "").strip()[:200]  # no path of this machine
-    half = "ours" if is_ours(of.name) else "aside"
+    half = "ours" if is_ours(of.divided_by) else "aside"
     print(f"{of.name:28} {time.monotonic() - began:5.1f} s  {result:24} {why[:150]}", flush=True)
     return suite, of.name, half, result, why, *_measured()
 
@@ -289,7 +299,9 @@ def main():
     root, nvcc = given.root.resolve(), given.nvcc.resolve()
     programs = list(getattr(program_suites, given.suite)(root, nvcc))
     programs.sort(key=lambda of: hashlib.sha1(of.name.encode()).hexdigest())
-    chosen = [of for of in programs if is_ours(of.name) == (given.half == "ours")][: given.limit or None]
+    chosen = [of for of in programs if is_ours(of.divided_by) == (given.half == "ours")][
+        : given.limit or None
+    ]
     if given.again:
         with given.again.open(newline="") as file:
             settled = {row["program"] for row in csv.DictReader(file) if _SETTLED.match(row["outcome"])}

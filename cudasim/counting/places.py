@@ -45,7 +45,7 @@ UNKNOWN = Place("??", 0)
 # Functions of these files stand for one instruction each, so an access in them belongs to the line that calls
 # the function.
 _BUILT_INS = SOURCES / "sim"
-_OF_LIBRARIES = re.compile(r"/include/(?:c\+\+|cccl)/")
+_OF_LIBRARIES = re.compile(r"/include/(?:c\+\+|cccl)/|^/usr/(?:include|lib)/")
 
 
 def is_of_library(file: str) -> bool:

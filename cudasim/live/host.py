@@ -24,7 +24,9 @@ _BUILT_IN = {b"threadIdx", b"blockIdx", b"blockDim", b"gridDim"}
 _DECLARE = {"declaration", "parameter_declaration", "init_declarator", "optional_parameter_declaration"}
 # Declarations of variables in device memory, and what of them declares none that each device has.
 _OF_DEVICE = re.compile(rb"(?:\w+\s+)*?(?:__device__|__constant__)\b")
-_NO_VARIABLE = re.compile(rb"\b(?:extern|__managed__|__shared__|template|texture|surface)\b|\w\s*\((?!\s*\d)")
+_NO_VARIABLE = re.compile(
+    rb"\b(?:extern|__managed__|__shared__|template|texture|surface|operator)\b|\w\s*\((?!\s*\d)"
+)
 _BEFORE_VALUE = re.compile(rb"[^={]*")
 _LAST_NAME = re.compile(rb"(\w+)\s*(?:\[[^\]]*\]\s*)*\)?$")
 _IN_BRACKETS = r"\((?:[^()]|\([^()]*\))*\)"

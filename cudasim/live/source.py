@@ -202,7 +202,7 @@ def _text_of(header: Path) -> str:
     return header.read_text(encoding="utf-8-sig", errors="replace")
 
 
-def _own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
+def own_headers(source: str, folders: Sequence[Path]) -> dict[Path, str]:
     """The texts of the headers in these folders that a source includes, directly or not. Their macros may
     mark functions of the source for the device.
     """
@@ -223,7 +223,7 @@ _OF_CUDA = re.compile(r"\bcuda[A-Z]\w*|\bcu(?:blas|rand|fft)[A-Z]\w*|__(?:global
 
 def names_cuda(source: str, folders: Sequence[Path]) -> bool:
     """Whether the source, or a header that it includes from these folders, uses CUDA."""
-    for text in (source, *_own_headers(source, folders).values()):
+    for text in (source, *own_headers(source, folders).values()):
         headers = {match[2] or match[3] for match in INCLUDE.finditer(text)} - {"assert.h"}
         if any(_is_simulators(of) or re.match(r"(?:thrust|cub|cuda|nv)/", of) for of in headers):
             return True
@@ -244,6 +244,8 @@ def names_special_functions(text: str) -> bool:
     return _SPECIAL.search(text) is not None
 
 
+# What may stand between a kernel's type and its name.
+_BOUNDS = r"(?:(?:__launch_bounds__|__maxnreg__)\s*\([^()]*\)\s*)*"
 _PRAGMA_ONCE = re.compile(r"^[ \t]*#[ \t]*pragma[ \t]+once\b[^\n]*", re.M)
 _GUARD = re.compile(r"\s*#[ \t]*ifndef[ \t]+(\w+)\s*\n[ \t]*#[ \t]*define[ \t]+\1\b")
 
@@ -262,6 +264,19 @@ def _is_unconditional(before: str) -> bool:
             opened.pop()
     is_guard = len(opened) == 1 and not before[: opened[0]].strip() and _GUARD.match(before)
     return not opened or bool(is_guard)
+
+
+def _is_guarded(text: str) -> bool:
+    """Whether nothing of this blanked file is outside its guard. Of a library in one header the code is, for
+    the source that defines a macro."""
+    if not _GUARD.match(text):
+        return False
+    depth = 0
+    for found in re.finditer(r"^[ \t]*#[ \t]*(if|endif)[^\n]*", text, re.M):
+        depth += 1 if found[1] == "if" else -1
+        if depth == 0:
+            return not text[found.end() :].strip()
+    return True
 
 
 # What a source may use without its own #include, because a missing header includes it.
@@ -321,12 +336,12 @@ def included(
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
     names, settled = {}, set()  # of headers: what messages call each, and those that no #if can have left out
-    known = [blanked(source), *(blanked(text) for text in _own_headers(source, folders).values())]
+    known = [blanked(source), *(blanked(text) for text in own_headers(source, folders).values())]
     of_device = "\n".join(known)
     host = None
     if is_program:
         # The arguments also choose among overloads, and a call may leave out some.
-        declared = re.findall(r"\bvoid\s+(\w+)\s*\(([^;{}]*)\)\s*([;{])", of_device)
+        declared = re.findall(rf"\bvoid\s+{_BOUNDS}(\w+)\s*\(([^;{{}}]*)\)\s*([;{{])", of_device)
         defined = [name for name, _, end in declared if end == "{"]
         has_defaults = {name for name, parameters, _ in declared if "=" in parameters}
         lengths = {(name, len(split_at_commas(parameters))) for name, parameters, _ in declared}
@@ -338,6 +353,11 @@ def included(
             for name, kernel in kernels.items()
             if kernel.template or name in overloaded | has_defaults
         }
+        for name, parameters, _ in declared:  # and are defined in another source
+            of_kernel = re.compile(rf"\b__global__\b[^;{{}}]*\b{name}\s*\(")
+            if name in (overloaded | has_defaults) - {*kernels} and of_kernel.search(of_device):
+                pointers = {i for i, of in enumerate(split_at_commas(parameters)) if "*" in of}
+                templates[name] = templates.get(name, frozenset()) | pointers
         host = Host(
             templates, frozenset(kernels), frozenset(overloaded), re.compile(device_macros(of_device))
         )
@@ -379,7 +399,7 @@ def included(
                     else:
                         once = True
                         inner = _of_project(content, lambda t, h=called, p=path: resolve_project(t, h, p))
-                    if is_sure and (once or _GUARD.match(blanked(content))):
+                    if is_sure and (once or _is_guarded(blanked(content))):
                         settled.add(path)
                     inner = f'#line 1 "{called}"\n{inner}'
                     if once:

@@ -6,9 +6,10 @@
         old = atomicCAS(address, assumed, f(assumed));
     } while (assumed != old);
 
-is how the CUDA programming guide builds an atomic operation from atomicCAS() ("Atomic Functions"). The plain
-read races with other threads' swaps. But its value is only a guess, which the swap compares with memory, and
-a word is read as a whole. So only this read is written as a volatile one.
+is how the CUDA programming guide builds an atomic operation from atomicCAS() ("Atomic Functions"). Others
+swap once in front of the loop, or in its condition: do { old = *p; } while (atomicCAS(p, old, f) != old).
+The plain read races with other threads' swaps. But its value is only a guess, which the swap compares with
+memory, and a word is read as a whole. So only this read is written as a volatile one.
 """
 
 from __future__ import annotations
@@ -24,15 +25,24 @@ _READ = re.compile(
     r"\s*\)?\s*(?:,[\w\s,]*)?;"
 )
 # Only declarations may precede the loop, and no branch may precede the swap.
-_LOOP = re.compile(r"\s*(?:[\w\s,*]+;\s*)*do\s*\{(?P<body>[^{}]*?)\batomicCAS(?:_block|_system)?\s*(?=\()")
+_SWAP = r"\batomicCAS(?:_block|_system)?\s*(?=\()"
+_LOOPS = (
+    re.compile(rf"\s*(?:[\w\s,*]+;\s*)*do\s*\{{(?P<body>[^{{}}]*?){_SWAP}"),
+    re.compile(rf"(?P<body>[^{{}}]*?)\}}\s*while\s*\(\s*(?:\(?\s*\w+\s*(?:=|!=)\s*)?{_SWAP}"),
+    re.compile(rf"\s*(?:[\w\s,*]+;\s*)*(?P<body>[\w\s]*=\s*){_SWAP}"),  # and the loop comes after it
+)
+_LOOP_BEHIND = re.compile(r"\s*;\s*while\s*\(")
 _BRANCHES = re.compile(r"\b(?:if|return|break|continue|goto|asm)\b|\?")
 
 
 def _is_guess(text: str, read: re.Match) -> bool:
-    loop = _LOOP.match(text, read.end())
+    loop = next(filter(None, (kind.match(text, read.end()) for kind in _LOOPS)), None)
     if loop is None or _BRANCHES.search(loop["body"]):
         return False
-    arguments = split_at_commas(text[loop.end() + 1 : closing(text, loop.end())])
+    end = closing(text, loop.end())
+    if loop.re is _LOOPS[-1] and not _LOOP_BEHIND.match(text, end + 1):
+        return False
+    arguments = split_at_commas(text[loop.end() + 1 : end])
     copies = re.findall(rf"\b(\w+)\s*=\s*{read['old']}\s*[;,]", loop["body"])
     names = "|".join((read["old"], *copies))
     where = re.findall(r"\w+", read["place"])

@@ -35,7 +35,7 @@ from cudasim.live.compiling import (
     simulator_flags,
 )
 from cudasim.live.dependent import TAKEN_FOR_A_COMPARISON
-from cudasim.live.source import ALL, PROGRAM, included, names_cuda
+from cudasim.live.source import ALL, PROGRAM, included, names_cuda, own_headers
 from cudasim.programs.blas import blas
 
 RUN, CHECK, COUNT, PREDICT = ("run", "check", "count", "predict")
@@ -131,6 +131,11 @@ class Program:
                     compiler, flags, more, file, path.parent, read, "program.hpp", libraries
                 )
         return path
+
+    def headers_of(self, source: Path) -> list[Path]:
+        """Those that the source includes, directly or not, from its folders."""
+        text = source.read_text(encoding="utf-8-sig", errors="replace")
+        return list(own_headers(text, self._around(source)))
 
     def _of_cpp_library(self) -> tuple[str, ...]:
         """What changes how objects of C++'s library lie in memory, as -D_GLIBCXX_DEBUG."""

@@ -16,7 +16,43 @@ from cudasim.building.library import SIMULATOR, replacing, run
 from cudasim.live.compiling import WRAPPED, cpp_compiler
 from cudasim.programs.blas import blas
 
-_LIBRARIES = ("cudart", "cuda", "cublas", "cufft", "curand", "cusparse")
+_LIBRARIES = (
+    *("cudart", "cudart_static", "cudadevrt", "cuda"),
+    *("cublas", "cublasLt", "cufft", "curand", "cusparse", "nvToolsExt"),
+)
+# CMake asks nvcc for what this says; programs are linked by the host's compiler.
+_TOOLCHAIN = """set(CMAKE_CUDA_COMPILER "{folder}/bin/nvcc")
+set(CMAKE_CUDA_COMPILER_ID_RUN TRUE)
+set(CMAKE_CUDA_COMPILER_FORCED TRUE)
+set(CMAKE_CUDA_COMPILER_ID NVIDIA)
+set(CMAKE_CUDA_COMPILER_VERSION 13.0.0)
+set(CMAKE_CUDA_COMPILER_TOOLKIT_VERSION 13.0.0)
+set(CMAKE_CUDA_COMPILER_TOOLKIT_ROOT "{folder}")
+set(CMAKE_CUDA_COMPILER_TOOLKIT_LIBRARY_ROOT "{folder}")
+set(CMAKE_CUDA_COMPILER_LIBRARY_ROOT "{folder}")
+set(CMAKE_CUDA_COMPILER_PRODUCED_OUTPUT "nvcc
+#\\$ LIBRARIES= -L{folder}/lib64
+#\\$ INCLUDES=-I{folder}/include
+#\\$ {compiler} -o a.out -L{folder}/lib64 -lcudadevrt -lcudart
+")
+set(CMAKE_CUDA_STANDARD_COMPUTED_DEFAULT 17)
+set(CMAKE_CUDA_EXTENSIONS_COMPUTED_DEFAULT ON)
+set(CMAKE_CUDA_COMPILE_FEATURES cuda_std_03 cuda_std_11 cuda_std_14 cuda_std_17 cuda_std_20)
+foreach(standard 03 11 14 17 20)
+  set(CMAKE_CUDA${{standard}}_COMPILE_FEATURES cuda_std_${{standard}})
+endforeach()
+foreach(which ALL ALL_MAJOR NATIVE)
+  set(CMAKE_CUDA_ARCHITECTURES_${{which}} 90)
+endforeach()
+if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+  set(CMAKE_CUDA_ARCHITECTURES 90)
+endif()
+set(CUDAToolkit_ROOT "{folder}")
+foreach(kind EXE SHARED MODULE)
+  string(APPEND CMAKE_${{kind}}_LINKER_FLAGS_INIT " -L{folder}/lib64 -Wl,-rpath,{folder}/lib64")
+endforeach()
+"""
+_NOT_FOR_GCC = '#error "C and C++ sources that call the CUDA runtime are for nvcc"\n'
 # A library, because a linker would take an object that is given twice two times.
 _STANDS_IN = "libcudasim_stands_in.so"
 _CALLS = "import sys; from cudasim.__main__ import nvcc; sys.exit(nvcc())"
@@ -47,6 +83,9 @@ def write_toolkit(folder: Path, wrapped: Path):
         parts.append(f"AS_NEEDED({found})")
     for name in _LIBRARIES:
         (libraries / f"lib{name}.so").write_text(f"INPUT({' '.join(parts)})\n")
+    (folder / "include" / "cuda_runtime.h").write_text(_NOT_FOR_GCC)  # which CMake looks for
+    told = {"folder": folder.resolve(), "compiler": shutil.which(cpp_compiler("a toolkit cannot be linked"))}
+    (folder / "cudasim.cmake").write_text(_TOOLCHAIN.format(**told))
     lib = folder / "lib"
     if not lib.exists():
         lib.symlink_to("lib64")
@@ -65,6 +104,10 @@ def for_any_linker(kernels: Path, output: Path):
         shutil.copyfile(kernels, output)
     else:
         _rename(kernels, output, (f"{name}=__wrap_{name}" for name in WRAPPED))
+
+
+def write_empty_object(output: Path):
+    run([cpp_compiler("an object cannot be written"), "-x", "c++", "-c", "/dev/null", "-o", str(output)])
 
 
 def _rename(source: Path, output: Path, names: Iterable[str]):

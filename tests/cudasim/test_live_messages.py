@@ -146,3 +146,23 @@ def test_a_loop_s_beginning_has_its_line_and_what_is_of_several_lines_has_the_on
         now = int(row.split()[2]) if ".loc" in row else now
         lines |= {row.split()[1]: now} if "call" in row else {}
     assert lines == {"__sanitizer_cov_trace_pc@PLT": 6, "__tsan_read8@PLT": 6}
+
+
+@pytest.mark.parametrize(
+    "of_the_host",
+    [
+        "static int *nothing = 0; static int value = *nothing;",
+        "int read() { return *(volatile int *)0; } const int value = read();",
+        "struct Ends { Ends() { *(volatile int *)8 = 0; } }; static Ends now;",
+    ],
+)
+def test_a_variable_of_the_host_that_no_kernel_reaches_is_left_out(of_the_host):
+    y = np.zeros(1, np.int32)
+    cudasim.kernel(f"{of_the_host}\n__global__ void one(int *y) {{ *y = 1; }}")[1, 1](y)
+    assert y.item() == 1
+
+
+def test_an_initialiser_that_crashes_is_an_error():
+    source = "const int SIZE = *(volatile int *)0;\n__global__ void one(int *y) { *y = 1; }"
+    with pytest.raises(BuildError, match=r"initialiser of a variable.* loaded, ends the process: SIGSEGV"):
+        cudasim.kernel(source)[1, 1](np.zeros(1, np.int32))

@@ -358,6 +358,19 @@ GUESSES = {
             old = __longlong_as_double(atomicCAS((unsigned long long *)at, __double_as_longlong(assumed),
                                                  __double_as_longlong(v + assumed)));
         } while (assumed != old);""",
+    "in_front": """
+        unsigned long long *a = (unsigned long long *)at, guess = *a;
+        unsigned long long was = atomicCAS(a, guess, __double_as_longlong(v + __longlong_as_double(guess)));
+        while (was != guess) {
+            guess = was;
+            was = atomicCAS(a, guess, __double_as_longlong(v + __longlong_as_double(guess)));
+        }""",
+    "in_condition": """
+        unsigned long long *a = (unsigned long long *)at, old, next;
+        do {
+            old = *a;
+            next = __double_as_longlong(v + __longlong_as_double(old));
+        } while (atomicCAS(a, old, next) != old);""",
 }
 BRANCHES = """
     unsigned long long *as_ull = (unsigned long long *)at;
@@ -383,9 +396,14 @@ def test_the_guess_of_a_swap_is_no_race(loop):
     assert y == 4 * 63 * 64 / 2
 
 
-def test_a_branch_on_what_races_is_a_race():
+@pytest.mark.parametrize(
+    "loop",
+    [BRANCHES, GUESSES["in_front"].split("while")[0] + "(void)was;"],
+    ids=["a branch", "no loop after it"],
+)
+def test_what_is_read_for_more_than_a_swap_is_a_race(loop):
     with pytest.raises(cudasim.KernelFault, match="race in k"):
-        cudasim.check(lambda: adding(BRANCHES)[1, 64](torch.zeros(1, dtype=torch.float64)))
+        cudasim.check(lambda: adding(loop)[1, 64](torch.zeros(1, dtype=torch.float64)))
 
 
 def test_the_folders_of_headers_are_named_by_the_cell(tmp_path, monkeypatch):
@@ -466,23 +484,3 @@ __global__ void k(float *y, int texture) {
     y = torch.arange(8.0)
     cudasim.kernel(source)[1, 8](y, 1)
     assert y.tolist() == [9.0, 11.0, 13.0, 15.0, 1.0, 3.0, 5.0, 7.0]
-
-
-@pytest.mark.parametrize(
-    "of_the_host",
-    [
-        "static int *nothing = 0; static int value = *nothing;",
-        "int read() { return *(volatile int *)0; } const int value = read();",
-        "struct Ends { Ends() { *(volatile int *)8 = 0; } }; static Ends now;",
-    ],
-)
-def test_a_variable_of_the_host_that_no_kernel_reaches_is_left_out(of_the_host):
-    y = torch.zeros(1, dtype=torch.int32)
-    cudasim.kernel(f"{of_the_host}\n__global__ void one(int *y) {{ *y = 1; }}")[1, 1](y)
-    assert y.item() == 1
-
-
-def test_an_initialiser_that_crashes_is_an_error():
-    source = "const int SIZE = *(volatile int *)0;\n__global__ void one(int *y) { *y = 1; }"
-    with pytest.raises(BuildError, match=r"initialiser of a variable.* loaded, ends the process: SIGSEGV"):
-        cudasim.kernel(source)[1, 1](torch.zeros(1, dtype=torch.int32))

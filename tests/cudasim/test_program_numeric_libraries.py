@@ -126,3 +126,13 @@ def test_cusparse_fills_solves_and_converts_matrices_as_dense_loops_do(mode):
     runs = command(mode, library, "with_cusparse_matrices", [])
     ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+@pytest.mark.skipif(blas() is None, reason="there is no BLAS here")
+def test_cublas_without_handles_is_right_and_keeps_its_status(mode):
+    """The program compares with loops, and says results and an invalid value, once."""
+    library = Program((FOLDER / "with_first_cublas.cu",)).library(mode)
+    runs = command(mode, library, "with_first_cublas", [])
+    ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "0 56 60 1 0\n7 0 0\n", "")

@@ -390,18 +390,94 @@ int main() {
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "0 wrong\n", "")
 
 
-ENDS = {
-    "the program has no main()": "__global__ void kernel() {}\n",
-    "program.cu:1: the host code needs more stack than there is": (
-        "int deeper(int n) { volatile char room[4096]; room[0] = n; return deeper(n + 1) + room[0]; }\n"
-        "int main() { return deeper(0); }\n"
-    ),
+def test_tables_of_errors_name_all_of_them(tmp_path):
+    """As helper_cuda.h of older samples does, which programs bring along."""
+    ran = run(
+        tmp_path,
+        r"""
+#include <cstdio>
+const char *named(cudaError_t error) {
+    switch (error) {
+    case cudaErrorMissingConfiguration: return "configuration";
+    case cudaErrorPriorLaunchFailure: return "prior";
+    case cudaErrorMapBufferObjectFailed: return "map";
+    case cudaErrorInvalidHostPointer: return "host";
+    case cudaErrorApiFailureBase: return "base";
+    default: return cudaGetErrorString(error);
+    }
 }
+int main() {
+    const cudaError_t of[] = {cudaErrorMissingConfiguration, cudaErrorStreamCaptureUnmatched,
+                              cudaErrorStreamCaptureWrongThread, cudaErrorTimeout};
+    for (cudaError_t error : of)
+        printf("%d %s, %s\n", error, cudaGetErrorName(error), named(error));
+}
+""",
+    )
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.splitlines() == [
+        "52 cudaErrorMissingConfiguration, configuration",
+        "903 cudaErrorStreamCaptureUnmatched, capture was not ended in the same stream as it began",
+        "908 cudaErrorStreamCaptureWrongThread, "
+        "attempt to terminate a thread-local capture sequence from another thread",
+        "909 cudaErrorTimeout, wait operation timed out",
+    ]
 
 
-@pytest.mark.parametrize("mode", ["run", "check"])
-@pytest.mark.parametrize("told", ENDS)
-def test_why_a_program_cannot_go_on_is_told(tmp_path, told, mode):
-    ran = run(tmp_path, ENDS[told], mode)
-    assert f"cudasim: {told}" in ran.stderr
-    assert ran.returncode in (1, -11)
+def test_overloaded_kernels_of_another_source(tmp_path):
+    """They are declared only, where they are launched; one has a default argument."""
+    (tmp_path / "kernels.h").write_text(
+        "__global__ void fill(int *x);\n__global__ void fill(int *x, int n);\n"
+        "__global__ void __launch_bounds__(64) times(int *x, int by = 2);\n"
+    )
+    (tmp_path / "kernels.cu").write_text(
+        '#include "kernels.h"\n__global__ void fill(int *x) { *x = 1; }\n'
+        "__global__ void fill(int *x, int n) { *x = n; }\n"
+        "__global__ void times(int *x, int by) { *x *= by; }\n"
+    )
+    (tmp_path / "main.cu").write_text(
+        '#include "kernels.h"\n#include <cstdio>\nint main() {\n    int *x;\n    cudaMallocManaged(&x, 4);\n'
+        "    fill<<<1, 1>>>(x);\n    times<<<1, 1>>>(x);\n    cudaDeviceSynchronize();\n    int first = *x;\n"
+        "    fill<<<1, 1>>>(x, 5);\n    times<<<1, 1>>>(x, 3);\n    cudaDeviceSynchronize();\n"
+        '    printf("%d %d\\n", first, *x);\n    cudaFree(x);\n}\n'
+    )
+    call = [sys.executable, "-m", "cudasim", "run", "main.cu", "kernels.cu"]
+    ran = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, timeout=patience(300))
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("2 15\n", "", 0)
+
+
+def test_a_library_in_one_header_has_its_code_where_a_macro_asks_for_it(tmp_path):
+    """Another header has included it before, for its declarations."""
+    (tmp_path / "one.h").write_text(
+        "#ifndef ONE_H\n#define ONE_H\nint one();\n#endif // ONE_H\n"
+        "#ifdef ONE_IMPLEMENTATION\nint one() { return 1; }\n#endif\n"
+    )
+    (tmp_path / "shows.h").write_text('#pragma once\n#include "one.h"\n')
+    text = '#include "shows.h"\n#define ONE_IMPLEMENTATION\n#include "one.h"\nint main() { return one(); }\n'
+    ran = run(tmp_path, text)
+    assert (ran.stderr, ran.returncode) == ("", 1)
+
+
+def test_operators_of_the_device_are_no_variables_of_it(tmp_path):
+    ran = run(
+        tmp_path,
+        r"""
+#include <cstdio>
+struct pair { int a, b; };
+__host__ __device__ pair operator*(int by, const pair &of);
+__host__ __device__ pair operator+(const pair &a, const pair &b);
+__device__ int operator-(const pair &of);
+__device__ int count, most = 3;
+__host__ __device__ pair operator*(int by, const pair &of) { return {by * of.a, by * of.b}; }
+__host__ __device__ pair operator+(const pair &a, const pair &b) { return {a.a + b.a, a.b + b.b}; }
+__device__ int operator-(const pair &of) { return of.a - of.b; }
+__global__ void k() { count = most * -(2 * pair{7, 3} + pair{1, 0}); }
+int main() {
+    k<<<1, 1>>>();
+    int h;
+    cudaMemcpyFromSymbol(&h, count, sizeof h);
+    printf("%d\n", h);
+}
+""",
+    )
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, "27\n", "")

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -382,7 +381,7 @@ def test_a_makefile_names_the_compiler(tmp_path):
         "main.o: main.cu\n\t$(CC) -O3 -std=c++11 -gencode arch=compute_80,code=sm_80 -lineinfo"
         " -Xcompiler -Wall,-DN=3 --expt-relaxed-constexpr --x cu --default-stream per-thread -c $< -o $@\n"
     )
-    compiler = tmp_path / "cudasim-nvcc"
+    compiler = tmp_path / "nvcc"  # the toolkit's name for it; make also calls it the host's compiler
     call = f"{sys.executable} -c 'import sys; from cudasim.__main__ import nvcc; sys.exit(nvcc())'"
     compiler.write_text(f'#!/bin/sh\nexec {call} "$@"\n')
     compiler.chmod(0o755)
@@ -486,21 +485,3 @@ def test_pytest_checks_programs_and_the_kernels_that_tests_launch(tmp_path):
     assert counts.startswith("2 failed, 2 passed"), said
     assert "out of bounds in k (wrong.cu:1): thread (16, 0, 0)" in said
     assert "KernelFault: race in last" in said
-
-
-def test_a_kernel_without_an_end_is_told_with_its_lines(tmp_path):
-    (tmp_path / "endless.cu").write_text(
-        "__global__ void endless(volatile int *n) {\n"
-        "    while (*n >= 0) {\n        *n = (*n + 1) & 7;\n    }\n}\n"
-        "int main() { int *n; cudaMalloc(&n, 4); cudaMemset(n, 0, 4);\n"
-        "    endless<<<1, 1>>>(n); return cudaDeviceSynchronize(); }\n"
-    )
-    call = command("check", Program((tmp_path / "endless.cu",)).library("check"), "endless", [])
-    with subprocess.Popen(call, stderr=subprocess.PIPE, text=True) as running:
-        began = time.monotonic()
-        said = running.stderr.readline()
-        seconds = time.monotonic() - began
-        running.kill()
-    told = r"cudasim: endless, launched at endless\.cu:7, is not done after 12 seconds; it is at "
-    assert re.fullmatch(told + r"endless\.cu:[2-4].*\n", said)
-    assert seconds > 12

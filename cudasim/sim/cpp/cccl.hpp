@@ -16,6 +16,21 @@
 #include <thrust/system/cuda/execution_policy.h>
 #include <thrust/system_error.h>
 #include <iostream>
+#if THRUST_VERSION >= 300000 && !defined SIM_HAS_THRUST_OF_CUDA_12
+#define SIM_HAS_THRUST_OF_CUDA_12
+/* Bases of functors, which ended with CUDA 13. */
+THRUST_NAMESPACE_BEGIN
+template <typename Argument, typename Result> struct unary_function {
+    typedef Argument argument_type;
+    typedef Result result_type;
+};
+template <typename First, typename Second, typename Result> struct binary_function {
+    typedef First first_argument_type;
+    typedef Second second_argument_type;
+    typedef Result result_type;
+};
+THRUST_NAMESPACE_END
+#endif
 #endif
 #pragma pop_macro("__CUDACC__")
 #pragma pop_macro("__NVCC__")

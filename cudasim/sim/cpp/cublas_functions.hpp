@@ -472,6 +472,9 @@ inline cublasStatus_t cublasDotEx(cublasHandle_t handle, int n, const void *x, c
 
 /* ---- By name ---- */
 
+#ifdef SIM_CUBLAS_WITHOUT_HANDLES
+#include "cublas_without_handles.hpp"
+#else
 inline constexpr auto cublasSaxpy = sim_axpy<float>;
 inline constexpr auto cublasDaxpy = sim_axpy<double>;
 inline constexpr auto cublasCaxpy = sim_axpy<cuComplex>;
@@ -534,3 +537,4 @@ inline constexpr auto cublasSgetrfBatched = sim_getrf<float>;
 inline constexpr auto cublasDgetrfBatched = sim_getrf<double>;
 inline constexpr auto cublasSgetriBatched = sim_getri<float>;
 inline constexpr auto cublasDgetriBatched = sim_getri<double>;
+#endif

@@ -82,10 +82,15 @@ static void handle(int number, siginfo_t *info, void *context) {
     signal(number, SIG_DFL); /* the instruction runs again, and ends the process */
     fflush(stdout);
     sim_program_said();
-    if (sim_program_tell_crash)
+    if (sim_program_tell_crash) {
         sim_program_tell_crash(sentence, frames, count);
-    else
-        fprintf(stderr, "cudasim: %s\n", sentence);
+        return;
+    }
+    char line[4096];
+    bool is_known = false;
+    for (int i = 0; i < count && !is_known; i++)
+        is_known = sim_program_line_of(frames[i], line, sizeof line);
+    fprintf(stderr, "cudasim: %s%s%s\n", is_known ? line : "", is_known ? ": " : "", sentence);
 }
 
 void sim_program_catches_crashes(void);

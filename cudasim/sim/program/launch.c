@@ -3,7 +3,10 @@
 #include "concurrent.h"
 #include "../machine.h"
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
 #ifdef SIM_COUNTED
 #include "../counted/counted.h"
 #endif
@@ -32,10 +35,21 @@ static int error_of(const sim_report *report) {
 static void tell(void) {
     sim_program_said();
     fflush(stdout);
-    if (sim_program_tell)
-        sim_program_tell(sim_last_report()->message, true);
-    else
-        fprintf(stderr, "cudasim: %s\n", sim_last_report()->message);
+    const sim_report *report = sim_last_report();
+    if (sim_program_tell) {
+        sim_program_tell(report->message, true);
+        return;
+    }
+    char line[4096], in_kernel[600];
+    snprintf(in_kernel, sizeof in_kernel, "in %s:", report->kernel);
+    const char *behind = report->pc ? strstr(report->message, in_kernel) : NULL;
+    if (behind && sim_program_line_of((const void *)(uintptr_t)report->pc, line, sizeof line)) {
+        behind += strlen(in_kernel) - 1;
+        fprintf(stderr, "cudasim: %.*s (%s)%s\n", (int)(behind - report->message), report->message, line,
+                behind);
+    } else {
+        fprintf(stderr, "cudasim: %s\n", report->message);
+    }
 }
 
 /* In a checked program a kernel may access the program's memory, and nothing else of the process. */
@@ -131,9 +145,41 @@ uint64_t sim_program_runs(const char **kernel, const char **launched_in, int *la
     return number;
 }
 
+/* Tells once of a kernel that may never end, in an executable; where Python runs a program, runner.py does.
+ */
+static void *tell_long_kernels(void *unused) {
+    (void)unused;
+    enum { LONG = 24 }; /* half seconds */
+    const struct timespec half_a_second = {0, 500000000};
+    const char *kernel, *launched_in;
+    int launched_at, waited = 0;
+    for (uint64_t seen = 0;; nanosleep(&half_a_second, NULL)) {
+        uint64_t now = sim_program_runs(&kernel, &launched_in, &launched_at);
+        waited = now == seen ? waited + 1 : 0;
+        seen = now;
+        if (now && waited == LONG)
+            fprintf(stderr,
+                    "cudasim: %s, launched at %s:%d, is not done after 12 seconds; `cudasim check` tells "
+                    "where it is\n",
+                    kernel, launched_in, launched_at);
+    }
+}
+
+static void watch_for_long_kernels(void) {
+    pthread_t watcher;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
+    if (!sim_program_tell && pthread_create(&watcher, NULL, tell_long_kernels, NULL) == 0)
+        pthread_detach(watcher);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 /* Runs one grid; its error comes later. */
 static int launch_grid(const struct sim_program_launch *launch) {
     static uint64_t count;
+    static pthread_once_t watches = PTHREAD_ONCE_INIT;
+    pthread_once(&watches, watch_for_long_kernels);
     if (sim_program_error(0))
         return sim_program_error(0);
     dim3 grid = {launch->grid[0], launch->grid[1], launch->grid[2]};

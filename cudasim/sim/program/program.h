@@ -167,6 +167,11 @@ int sim_program_launches_later(const struct sim_program_launch *launch, void *co
 /* The number of the running launch (0: none) and the place of its call. Any OS thread may ask. */
 uint64_t sim_program_runs(const char **kernel, const char **launched_in, int *launched_at);
 
+/* ---- lines.c ---- */
+
+/* "file:line" of the instruction before the address, where an executable's own files are meant. */
+bool sim_program_line_of(const void *address, char *text, size_t room);
+
 /* ---- device.c ---- */
 
 /* A GPU as its vendor describes it; device.c names the sources. */

@@ -55,7 +55,7 @@ struct by_id {
         return a.id < b.id;
     }
 };
-struct is_odd {
+struct is_odd : thrust::unary_function<int, bool> {
     __host__ __device__ bool operator()(int v) const {
         return v & 1;
     }

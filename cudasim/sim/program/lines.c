@@ -1,0 +1,72 @@
+/* The source line of an instruction, for a program that is an executable of its own: where Python runs it,
+ * cudasim/counting/places.py finds it. addr2line reads it from debugging information. */
+#define _GNU_SOURCE
+#include "program.h"
+#include <dlfcn.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Headers stand for the line that includes their function; addr2line says "?" of what it does not know. */
+static bool is_of_program(const char *said) {
+    const char *number = strrchr(said, ':');
+    return number && number[1] >= '1' && number[1] <= '9' && !strstr(said, "/cudasim/sim/") &&
+           !strstr(said, "/include/c++/") && !strstr(said, "/include/cccl/") &&
+           strncmp(said, "/usr/include/", 13) != 0 && strncmp(said, "/usr/lib/", 9) != 0;
+}
+
+static FILE *asked(const char *program, const char *offset, pid_t *child) {
+    extern char **environ;
+    int ends[2];
+    posix_spawn_file_actions_t actions;
+    if (pipe(ends) || posix_spawn_file_actions_init(&actions))
+        return NULL;
+    posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    posix_spawn_file_actions_addclose(&actions, ends[0]);
+    char *const call[] = {"addr2line", "-i", "-e", (char *)program, (char *)offset, NULL};
+    int failed = posix_spawnp(child, call[0], &actions, NULL, call, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    close(ends[1]);
+    FILE *file = failed ? NULL : fdopen(ends[0], "r");
+    if (!file)
+        close(ends[0]);
+    return file;
+}
+
+bool sim_program_line_of(const void *address, char *text, size_t room) {
+    Dl_info of;
+    char program[4096], line[4096], offset[32], here[4096];
+    Dl_info of_program;
+    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    /* Other libraries may have debugging information as well. */
+    if (length < 0 || !dladdr(address, &of) || !dladdr((const void *)getauxval(AT_ENTRY), &of_program) ||
+        of.dli_fbase != of_program.dli_fbase)
+        return false;
+    program[length] = 0;
+    snprintf(offset, sizeof offset, "%#lx",
+             (unsigned long)((uintptr_t)address - 1 - (uintptr_t)of.dli_fbase));
+    pid_t child;
+    FILE *said = asked(program, offset, &child);
+    bool found = false;
+    while (said && fgets(line, sizeof line, said))
+        if (!found && is_of_program(line)) {
+            line[strcspn(line, " \n")] = 0; /* addr2line's words behind the number */
+            const char *file = line;
+            size_t before = getcwd(here, sizeof here) ? strlen(here) : 0;
+            if (before && strncmp(file, here, before) == 0 && file[before] == '/')
+                file += before + 1;
+            while (strncmp(file, "./", 2) == 0)
+                file += 2;
+            snprintf(text, room, "%s", file);
+            found = true;
+        }
+    if (said) {
+        fclose(said);
+        waitpid(child, NULL, 0);
+    }
+    return found;
+}
