@@ -8,6 +8,7 @@ argument's memory.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +18,7 @@ from cudasim.predicting.sampling import READ, SECTOR_BYTES, SHIFT, UPDATED, WRIT
 
 # Between these parts of L2's size data that all blocks read together falls out of it little by little.
 _KEPT, _LOST = 0.6, 1.4
+_SPARSE = 64  # places of a map for each sector in it, above which sorting is faster
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,22 @@ class Traffic:
     updated_lines: float
 
 
+def _union(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """The different sectors of several lists of them, in order. They are marked in a map where they lie
+    close enough, since sorting millions takes seconds."""
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return np.empty(0, np.uint64)
+    first = min(part.min() for part in parts)
+    span = int(max(part.max() for part in parts) - first) + 1
+    if span > _SPARSE * sum(map(len, parts)):
+        return np.unique(np.concatenate(parts))
+    marked = np.zeros(span, bool)
+    for part in parts:
+        marked[part - first] = True
+    return np.flatnonzero(marked).astype(np.uint64) + first
+
+
 class _Growth:
     """How the union of the blocks' sectors grows with their number, in one argument's memory."""
 
@@ -40,7 +58,7 @@ class _Growth:
         self.one = float(np.mean([len(of) for of in own.values()])) if own else 0.0
         self.steps = [self._step(own, axis) for axis in range(3)]
         self.whole = None
-        union = np.unique(np.concatenate(list(own.values()))) if own else np.empty(0, np.int64)
+        union = _union(own.values())
         if sample.is_whole and own:
             self.whole = float(len(union))
         pairs = len(np.unique(union >> 1))
@@ -61,7 +79,7 @@ class _Growth:
                 continue
             alone = sum(len(own[block]) for block in run) / length
             if alone > 0:
-                union = len(np.unique(np.concatenate([own[block] for block in run])))
+                union = len(_union(own[block] for block in run))
                 found.append((union / alone - 1) / (length - 1))
             if len(found) >= 24:
                 break
@@ -114,11 +132,11 @@ def _far_apart(sample: Sample, own: dict[int, np.ndarray], most: float) -> float
             places.append([number])
     if len(places) < 2:
         return 0.0
-    unions = [len(np.unique(np.concatenate([own[number] for number in of]))) for of in places]
+    unions = [len(_union(own[number] for number in of)) for of in places]
     each = float(np.mean(unions))
     if not each:
         return 0.0
-    every = len(np.unique(np.concatenate(list(own.values()))))
+    every = len(_union(own.values()))
     grows = float(np.clip((every / each - 1) / (len(places) - 1), 0.0, 1.0))
     count = sample.total / (len(own) / len(places))
     return min(most, each * (1.0 + grows * (count - 1.0)))
@@ -139,7 +157,7 @@ def sharing_of(sample: Sample) -> Sharing:
         writes.append(_Growth(sample, written, most))
         sectors = max(_Growth(sample, updated, most).of(sample.total), _far_apart(sample, updated, most))
         if any(len(of) for of in updated.values()):
-            every = np.unique(np.concatenate(list(updated.values())))
+            every = _union(updated.values())
             lines += sectors * len(np.unique(every >> 2)) / len(every)
         updates += sectors
     return Sharing(tuple(reads), tuple(writes), updates, lines)

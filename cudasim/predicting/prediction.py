@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 from collections import defaultdict
@@ -23,7 +24,7 @@ from cudasim.predicting.machine_code import MachineCode
 from cudasim.predicting.model import EFFICIENCIES, Terms, predict_terms
 from cudasim.predicting.occupancy import Occupancy, occupancy
 from cudasim.predicting.pipes import kind_of
-from cudasim.predicting.sampling import Sample, copied, take_sample
+from cudasim.predicting.sampling import Sample, compile_for_samples, copied, take_sample
 from cudasim.predicting.statements import Statements
 
 NOT_MODELLED = (
@@ -281,7 +282,13 @@ def predict(
         raise ValueError("gpu: expected at least one GPU, got none")
     kernel, own = launch.kernel, copied(list(arguments))
     instance = kernel._instance(own, template)
-    codes = _codes(kernel, instance, cards)
+    with ThreadPoolExecutor(2) as pool:  # nvcc works beside the simulator's compiler
+        pool.submit(importlib.import_module, "scipy.optimize")  # takes half a second, which is free here
+        made = pool.submit(_codes, kernel, instance, cards)
+        try:
+            compile_for_samples(launch, own, template)
+        finally:
+            codes = made.result()  # where both refuse the kernel, the message is nvcc's
     threads = math.prod(launch.block) if isinstance(launch.block, (tuple, list)) else launch.block
     first = codes[machine_code.architecture_for(cards[0].capability)] if codes else None
     l1_bytes = l1_share(cards[0], first, threads, launch.shared_bytes)

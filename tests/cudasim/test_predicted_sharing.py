@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cudasim
-from cudasim.predicting.caches import _far_apart, sharing_of, traffic_of
+from cudasim.predicting.caches import _far_apart, _union, sharing_of, traffic_of
 from cudasim.predicting.cards import card
 from cudasim.predicting.sampling import take_sample
 
@@ -22,6 +22,14 @@ def test_neighbours_that_share_a_sector_do_not_stand_for_all_blocks(apart, expec
     places = (0, 1, 2, 3, 400, 401, 402, 403, 800, 801, 802, 803)
     own = {number: np.array([apart * (number // 4)]) for number in places}
     assert _far_apart(SimpleNamespace(total=1024), own, 1e6) == expected
+
+
+@pytest.mark.parametrize("apart", [1, 1 << 20])
+def test_the_union_of_sectors_is_the_same_marked_and_sorted(apart):
+    parts = [apart * np.arange(first, first + 9, dtype=np.uint64) for first in (1 << 42, (1 << 42) + 5)]
+    expected = apart * np.arange(1 << 42, (1 << 42) + 14, dtype=np.uint64)
+    assert np.array_equal(_union([*parts, np.empty(0, np.uint64)]), expected)
+    assert not len(_union([]))
 
 
 @pytest.mark.parametrize("is_random", [False, True])
