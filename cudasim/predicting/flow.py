@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -41,10 +41,12 @@ _SPACES = {
 @dataclass(frozen=True)
 class Flow:
     """runs: how often all warps of the launch together run each block. missed: warp instructions that the
-    counts have and the flow has not, as a part of those counted: 0 where the two agree."""
+    counts have and the flow has not, as a part of those counted: 0 where the two agree. edges: how often
+    warps go from one block to another; without machine code there are none."""
 
     runs: np.ndarray
     missed: float
+    edges: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def executed(self, code: MachineCode) -> Iterator[tuple[MachineInstruction, float]]:
         """The instructions of the blocks that run, and how often each does."""
@@ -359,4 +361,4 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     for index, run in runs.items():
         found[index] = max(0.0, solution[run])
     missed = float(solution[slacks].sum() / wanted) if wanted else 0.0
-    return Flow(found, missed)
+    return Flow(found, missed, {ends: max(0.0, solution[edge]) for ends, edge in edges.items()})

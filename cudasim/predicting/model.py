@@ -376,7 +376,7 @@ def predict_terms(
     blocks_at_once = held.blocks * card.multiprocessors
     traffic = traffic_of(sample, sharing, card, blocks_at_once)
     loads = _load_latencies(sample, traffic, card, files, fitted.latency, fitted.dram_latency)
-    alone, waits = clocks_of_blocks(code.blocks, flow.runs, card, loads, fitted.mma)
+    alone, waits = clocks_of_blocks(code.blocks, flow, card, loads, fitted.mma)
     ran = len(sample.blocks)
     warps = ran * sample.warps
     in_block, in_launch = _busiest(code, sample, files)

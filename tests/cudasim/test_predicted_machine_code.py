@@ -5,6 +5,9 @@ import pytest
 
 import cudasim
 from cudasim.predicting import machine_code
+from cudasim.predicting.flow import Flow
+from cudasim.predicting.machine_code import EXIT, Block
+from cudasim.predicting.pace import _before
 
 needs_nvcc = pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
 
@@ -187,6 +190,13 @@ def test_percentages_are_those_of_ncus_clock_where_the_card_has_it():
     slow, same = (one.terms for one in found.on)
     assert 1 < slow.units["compute"] / slow.units_here["compute"] < 1.98 / 1.59
     assert same.units == same.units_here
+
+
+def test_what_follows_a_guarded_load_comes_after_the_load_where_its_guard_holds():
+    """All three blocks run as often as each other, and no warp goes around the second."""
+    blocks = [Block(0, [], [2, 1]), Block(1, [], [2]), Block(2, [], [EXIT])]
+    edges = {(0, 2): 0.0, (0, 1): 4.0, (1, 2): 4.0, (2, EXIT): 4.0}
+    assert _before(blocks, Flow(np.full(3, 4.0), 0.0, edges)) == {1: 0, 2: 1}
 
 
 @needs_nvcc
