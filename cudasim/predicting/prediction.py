@@ -17,7 +17,7 @@ from cudasim.live.compiling import Instance
 from cudasim.live.kernels import BoundLaunch
 from cudasim.predicting import machine_code, without_nvcc
 from cudasim.predicting.advice import Advices, advice_of
-from cudasim.predicting.caches import Sharing, sharing_of
+from cudasim.predicting.caches import LEAST_L1, Sharing, sharing_of
 from cudasim.predicting.cards import Card, card
 from cudasim.predicting.flow import Flow, flow_of, line_of
 from cudasim.predicting.machine_code import MachineCode
@@ -29,7 +29,7 @@ from cudasim.predicting.statements import Statements
 
 NOT_MODELLED = (
     "not modelled: DRAM's pages, the halves of L2, instruction caches, a clock that falls under load, TMA, "
-    "clusters, blocks that wait for each other, lanes that read constants at different places"
+    "clusters, blocks that wait for each other"
 )
 _UNITS = {"compute": "Compute (SM)", "L1": "L1/TEX", "L2": "L2", "DRAM": "DRAM"}  # as ncu's page calls them
 
@@ -302,8 +302,7 @@ def l1_share(of: Card, code: MachineCode | None, threads: int, dynamic: int) -> 
     """The bytes of L1 that a block has for itself, where its multiprocessor is full."""
     registers, static = (code.registers, code.shared_bytes) if code else (32, 0)
     blocks = max(1, occupancy(of, threads, registers, static + dynamic).blocks)
-    least = 16 << 10  # of L1, however much shared memory the blocks take
-    return max(least, of.l1_bytes - blocks * (static + dynamic + of.shared_reserved)) // blocks
+    return max(LEAST_L1, of.l1_bytes - blocks * (static + dynamic + of.shared_reserved)) // blocks
 
 
 def predicted(

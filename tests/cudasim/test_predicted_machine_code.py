@@ -5,6 +5,7 @@ import pytest
 
 import cudasim
 from cudasim.predicting import machine_code
+from cudasim.predicting.caches import local_of
 from cudasim.predicting.flow import Flow
 from cudasim.predicting.machine_code import EXIT, Block
 from cudasim.predicting.pace import _before
@@ -210,3 +211,25 @@ def test_a_division_of_64_bits_goes_around_its_call():
     on = cudasim.predict(cudasim.kernel(source)[1, 32], x, 7, gpu="H100").on[0]
     assert any(one.name == "CALL" for block in on.code.blocks for one in block.instructions)
     assert not any(one.name == "CALL" for one, _ in on.flow.executed(on.code))
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("blocks", "lost"), [(1, 0.0), (4096, 1.0)])
+def test_arrays_in_local_memory_go_to_l2_where_many_threads_have_them(blocks, lost):
+    """512 bytes of a thread are 128 KB for a block, which L1 has, and 1 MB for the blocks that it holds."""
+    source = """
+    __global__ void shuffled(const int *where, float *y, int n) {
+        float own[128];
+        for (int i = 0; i < 128; i++)
+            own[i] = i * n;
+        float sum = 0;
+        for (int i = 0; i < n; i++)
+            sum += own[where[i] + threadIdx.x % 2];
+        y[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+    }"""
+    where = np.arange(64, dtype=np.int32)
+    p = cudasim.predict(cudasim.kernel(source)[blocks, 256], where, floats(256 * blocks), 64, gpu="H100")
+    one = p.on[0]
+    local = local_of(one.code, one.flow, p.sample, one.card, one.held)
+    assert one.code.local_bytes >= 512 and local.read > 0 and local.written > 0 and local.lost == lost
+    assert one.terms.l2 > 100e-6 or not lost

@@ -74,3 +74,36 @@ def test_a_gpu_needs_its_time_to_start_many_small_blocks():
     found = cudasim.predict(cudasim.kernel(copy)[1 << 18, 64], np.zeros(1 << 24, np.int8), gpu="H100")
     assert found.seconds == pytest.approx(1.21 * 2**18 / card("H100").clock_hz, rel=0.05)
     assert "all blocks start in" in found.why and "one block after another" in str(found.advice)
+
+
+TABLE = """
+__constant__ float table[1024];
+__global__ void look_up(const int *where, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = table[where[i]];
+}"""
+
+
+@pytest.mark.parametrize("is_random", [False, True])
+def test_constants_are_read_one_address_after_another(is_random):
+    n = 1 << 16
+    where = np.random.default_rng(0).integers(0, 1024, n, dtype=np.int32) * is_random
+    p = cudasim.predict(cudasim.kernel(TABLE)[n // 256, 256], where, np.zeros(n, np.float32), gpu="H100")
+    (read,) = [one for one in p.sample.instructions if one.space == "constant"]
+    assert read.addresses > 31 * read.requests if is_random else read.addresses == read.requests
+    busy = p.on[0].terms.busy
+    assert (max(busy, key=busy.get) == "constants") == is_random and (busy["constants"] > 0) == is_random
+
+
+def test_bins_of_each_block_do_not_hide_how_crowded_the_common_ones_are():
+    """L2 takes longer for both than for the common bins alone, to which all blocks add in either case."""
+    source = """
+    __global__ void add(float *own, float *common, int both) {
+        if (both)
+            atomicAdd(&own[blockIdx.x * blockDim.x + threadIdx.x], 1.0f);
+        atomicAdd(&common[threadIdx.x], 1.0f);
+    }"""
+    kernel, blocks = cudasim.kernel(source)[1 << 14, 256], 1 << 14
+    own, common = np.zeros(256 * blocks, np.float32), np.zeros(256, np.float32)
+    alone, both = (cudasim.predict(kernel, own, common, of, gpu="H100") for of in (0, 1))
+    assert both.on[0].terms.l2 > alone.on[0].terms.l2
