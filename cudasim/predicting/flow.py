@@ -256,16 +256,16 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
             if instruction.guard:
                 guarded.add(key)
     passed: dict[str, dict[int, int]] = defaultdict(dict)
+    busiest: dict[str, dict[int, int]] = defaultdict(dict)  # likewise, how often the busiest warp came
     for place, of in sample.passed.items():
         if place.file in files:
             passed[place.file][place.line] = of.warps
+            busiest[place.file][place.line] = of.most
 
-    def passed_at(where: tuple[str, int] | None) -> int:
+    def passed_at(where: tuple[str, int] | None, of: dict[str, dict[int, int]] = passed) -> int:
         """How often warps came there: a line is of the basic block that begins there or nearest before."""
-        before = (
-            [line for line in passed[where[0]] if line <= where[1]] if where and where[0] in passed else []
-        )
-        return passed[where[0]][max(before)] if before else 0
+        before = [line for line in of[where[0]] if line <= where[1]] if where and where[0] in of else []
+        return of[where[0]][max(before)] if before else 0
 
     # Operations of floating point of each line, which no compiler leaves out: where a line's code has more of
     # them for a byte than its text, it has fewer loads than the text, and the bytes are only a limit.
@@ -326,6 +326,16 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     # No block runs more often than its lines, and lines of loops that have no loads run as often as counted.
     loops = _loops(blocks)
     has_loads = {index for key, own in with_key.items() if not brings_more(key) for index in own}
+    # A loop runs where warps enter it, and for each no oftener than the busiest one came to its lines.
+    # (A loop that nobody enters would keep the rule of flow, too.)
+    for index, run in runs.items():
+        most = max((passed_at(line_of(i, files), busiest) for i in blocks[index].instructions), default=0)
+        around = {other for other in runs if loops[other] == loops[index] != -1}
+        for inside in (around, {index} if index in blocks[index].follows else set()):
+            if most and inside and 0 not in inside:
+                ways = [edge for (source, to), edge in edges.items() if to in inside and source not in inside]
+                terms = {run: 1.0, program.variable(_LINES): -1.0} | {way: -float(most) for way in ways}
+                program.at_most.append((terms, 0.0))
     lines_with_loads = {
         where for index in has_loads for i in blocks[index].instructions if (where := line_of(i, files))
     }

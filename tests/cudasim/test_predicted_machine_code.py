@@ -6,7 +6,7 @@ import pytest
 import cudasim
 from cudasim.predicting import machine_code
 from cudasim.predicting.caches import local_of
-from cudasim.predicting.flow import Flow
+from cudasim.predicting.flow import Flow, _loops
 from cudasim.predicting.machine_code import EXIT, Block
 from cudasim.predicting.pace import _before
 
@@ -211,6 +211,32 @@ def test_a_division_of_64_bits_goes_around_its_call():
     on = cudasim.predict(cudasim.kernel(source)[1, 32], x, 7, gpu="H100").on[0]
     assert any(one.name == "CALL" for block in on.code.blocks for one in block.instructions)
     assert not any(one.name == "CALL" for one, _ in on.flow.executed(on.code))
+
+
+@needs_nvcc
+def test_a_loop_runs_because_warps_enter_it():
+    """A loop that nobody enters keeps the rule of flow and has all loads: all warps left at once."""
+    source = """
+    __device__ float at(const float *x, int i, int n) { return x[min(max(i, 0), n - 1)]; }
+    __global__ void blur(const float *x, float *y, int w, int h, int radius) {
+        int row = blockIdx.y * blockDim.y + threadIdx.y;
+        if (row >= h)
+            return;
+        for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < w; i += blockDim.x * gridDim.x) {
+            float sum = 0;
+            for (int j = i - radius; j <= i + radius; j++) sum += at(x + row * w, j, w);
+            y[row * w + i] = sum / (2 * radius + 1);
+        }
+    }"""
+    launch = cudasim.kernel(source)[(16, 32), (16, 8)]
+    p = cudasim.predict(launch, floats(256, 256), floats(256, 256), 256, 256, 8, gpu="H100")
+    one, loops = p.on[0], _loops(p.on[0].code.blocks)
+    runs = one.flow.runs / (p.sample.warps * len(p.sample.blocks))
+    (loop,) = {of for index, of in enumerate(loops) if of != -1 and runs[index] > 1}
+    entering = [
+        times for (source, to), times in one.flow.edges.items() if loops[source] != loop == loops[to] != -1
+    ]
+    assert sum(entering) == pytest.approx(p.sample.warps * len(p.sample.blocks))
 
 
 @needs_nvcc
