@@ -203,7 +203,7 @@ def traffic_of(sample: Sample, sharing: Sharing, card: Card, blocks_at_once: int
     def again_far(growth: _Growth) -> float:
         """Sectors that blocks ask for again, far from those that had them: at random, L2 still has the part
         that fits into it; in order, once all of it was read meanwhile, none."""
-        if growth.most * SECTOR_BYTES <= _KEPT * card.l2_bytes:
+        if not everything or growth.most * SECTOR_BYTES <= _KEPT * card.l2_bytes:
             return 0.0
         at_random = growth.moved_for_one > 1.5
         fits = card.l2_bytes / everything

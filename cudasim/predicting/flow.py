@@ -147,7 +147,7 @@ def _left_out(blocks: Sequence[Block], block: Block, target: int, files: Stateme
 
 
 def _reachable(blocks: Sequence[Block]) -> set[int]:
-    found, waiting = set(), [0]
+    found, waiting = set(), [block.index for block in blocks if block.index == 0 or block.is_called]
     while waiting:
         index = waiting.pop()
         if index in found or index == EXIT:
@@ -213,6 +213,8 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     warps = sample.warps * len(sample.blocks)
     for index, run in runs.items():
         entering = {edge: 1.0 for edge in into[index]}
+        if blocks[index].is_called:  # as often as the counts of its lines say
+            entering[program.variable()] = 1.0
         entered = -float(warps) if index == 0 else 0.0
         leaving = {edges[index, target]: 1.0 for target in blocks[index].follows}
         # Both ways round only where ways part or join: lanes that part run both, and are one warp after.
@@ -324,7 +326,7 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
             program.nearly(terms, float(value), _FLOW)
 
     # No block runs more often than its lines, and lines of loops that have no loads run as often as counted.
-    loops = _loops(blocks)
+    loops, begins = _loops(blocks), {block.index for block in blocks if block.index == 0 or block.is_called}
     has_loads = {index for key, own in with_key.items() if not brings_more(key) for index in own}
     # A loop runs where warps enter it, and for each no oftener than the busiest one came to its lines.
     # (A loop that nobody enters would keep the rule of flow, too.)
@@ -332,7 +334,7 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
         most = max((passed_at(line_of(i, files), busiest) for i in blocks[index].instructions), default=0)
         around = {other for other in runs if loops[other] == loops[index] != -1}
         for inside in (around, {index} if index in blocks[index].follows else set()):
-            if most and inside and 0 not in inside:
+            if most and inside and not inside & begins:
                 ways = [edge for (source, to), edge in edges.items() if to in inside and source not in inside]
                 terms = {run: 1.0, program.variable(_LINES): -1.0} | {way: -float(most) for way in ways}
                 program.at_most.append((terms, 0.0))
@@ -358,7 +360,7 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     for (file, line), own in working.items():
         if line in passed[file] and not own & has_loads:
             terms = {runs[index]: 1.0 for index in own}
-            if 0 not in own and all(loops[index] == -1 for index in own):
+            if not own & begins and all(loops[index] == -1 for index in own):
                 terms = {edge: 1.0 for (source, to), edge in edges.items() if to in own and source not in own}
             program.nearly(terms, float(passed[file][line]), _LINES, at_least=True)
     for (file, line, is_caller), of_blocks in by_line.items():

@@ -214,6 +214,22 @@ def test_a_division_of_64_bits_goes_around_its_call():
 
 
 @needs_nvcc
+def test_a_function_that_is_not_inlined_takes_its_time():
+    """Its code stands behind the kernel's, and no edge of the flow goes there."""
+    source = """
+    __device__ __noinline__ float squares(const float *x, int n) {
+        float sum = 0;
+        for (int k = 0; k < n; k++)
+            sum += x[k] * x[k];
+        return sum;
+    }
+    __global__ void sums(const float *x, float *y, int n) { y[threadIdx.x] = squares(x + threadIdx.x, n); }"""
+    one = cudasim.predict(cudasim.kernel(source)[1, 32], floats(300), floats(32), 256, gpu="H100").on[0]
+    runs = sum(runs for each, runs in one.flow.executed(one.code) if each.name in ("FFMA", "FMUL"))
+    assert any(block.is_called for block in one.code.blocks) and runs == pytest.approx(256, rel=0.05)
+
+
+@needs_nvcc
 def test_a_loop_runs_because_warps_enter_it():
     """A loop that nobody enters keeps the rule of flow and has all loads: all warps left at once."""
     source = """

@@ -45,6 +45,18 @@ def test_places_at_random_cost_dram_64_bytes_each_and_neighbours_four(is_random)
     assert read < 64 * n and (read > 32 * n if is_random else read == pytest.approx(4 * n, rel=0.02))
 
 
+def test_a_launch_whose_threads_return_at_once_reads_nothing_of_a_large_array():
+    source = """
+    __global__ void begin(float *x, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n)
+            x[i] = 1;
+    }"""
+    x = np.zeros(1 << 20, np.float32)  # 4 MB, as much as a T4's L2 has
+    p = cudasim.predict(cudasim.kernel(source)[x.size // 256, 256], x, 10, gpu="T4")
+    assert p.on[0].terms.traffic.dram_read == 0 and p.seconds < 100e-6
+
+
 TREE = """
 __global__ void tree(float *x) {
     float *own = x + blockIdx.x * blockDim.x;
