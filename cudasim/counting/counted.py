@@ -168,6 +168,7 @@ class Instruction:
     first_waits: int = 0
     wavefronts_of_8: int = 0
     wavefronts_of_16: int = 0
+    address: int = 0
 
 
 @dataclass(frozen=True)
@@ -228,10 +229,12 @@ def _blocks(record) -> Iterator[tuple[int, object]]:
 def _launches(library, memory: tuple[tuple[str, int, int], ...] = ()) -> Iterator[Launch]:
     """The launches since `counted_clear()`, in order. memory: what they were allowed to access."""
     spaces = {library.COUNTED_GLOBAL: "global", library.COUNTED_SHARED: "shared"}
+    spaces[library.COUNTED_CONSTANT] = "constant"
     operations = {library.COUNTED_LOAD: "ld", library.COUNTED_STORE: "st", library.COUNTED_ATOMIC: "atom"}
     numbers = (
         *("bytes", "requests", "threads", "addresses", "sectors", "wavefronts", "phases"),
         *("lines", "missed", "waits", "first_requests", "first_waits", "wavefronts_of_8", "wavefronts_of_16"),
+        "address",
     )
     plain = (
         *("dynamic_shared_bytes", "barriers", "warp_operations", "sectors_read", "sectors_written"),

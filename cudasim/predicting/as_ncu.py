@@ -161,7 +161,7 @@ def _throttled(prediction: Prediction, one: OnCard) -> float:
     samples (profiles/h100/samples/row_sums.json), 60 warps with 3 or 4 in 76 %
     (profiles/h200/reports/source.ncu-rep.xz, naive_gemm_kernel).
     """
-    batches = accesses_in_flight(one.code.blocks, one.flow.runs)
+    batches = accesses_in_flight(one.code.blocks, one.flow)
     issued = math.fsum(count for _, count in batches)
     if not issued:
         return 1.0

@@ -8,28 +8,48 @@ argument's memory.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from cudasim.predicting.cards import Card
+from cudasim.predicting.flow import Flow
+from cudasim.predicting.machine_code import MachineCode
+from cudasim.predicting.occupancy import Occupancy
 from cudasim.predicting.sampling import READ, SECTOR_BYTES, SHIFT, UPDATED, WRITTEN, Sample
 
 # Between these parts of L2's size data that all blocks read together falls out of it little by little.
 _KEPT, _LOST = 0.6, 1.4
+LEAST_L1 = 16 << 10  # bytes, however much shared memory the blocks take
+_SPARSE = 64  # places of a map for each sector in it, above which sorting is faster
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """Bytes of a launch that finds nothing in L2, in all its blocks. updated: sectors that atomics update;
-    updated_lines: the lines of L2 that these are in."""
+    """Bytes of a launch that finds nothing in L2, in all its blocks. updated: sectors that atomics update."""
 
     l2_read: float
     l2_written: float
     dram_read: float
     dram_written: float
     updated: float
-    updated_lines: float
+
+
+def _union(parts: Iterable[np.ndarray]) -> np.ndarray:
+    """The different sectors of several lists of them, in order. They are marked in a map where they lie
+    close enough, since sorting millions takes seconds."""
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return np.empty(0, np.uint64)
+    first = min(part.min() for part in parts)
+    span = int(max(part.max() for part in parts) - first) + 1
+    if span > _SPARSE * sum(map(len, parts)):
+        return np.unique(np.concatenate(parts))
+    marked = np.zeros(span, bool)
+    for part in parts:
+        marked[part - first] = True
+    return np.flatnonzero(marked).astype(np.uint64) + first
 
 
 class _Growth:
@@ -40,7 +60,7 @@ class _Growth:
         self.one = float(np.mean([len(of) for of in own.values()])) if own else 0.0
         self.steps = [self._step(own, axis) for axis in range(3)]
         self.whole = None
-        union = np.unique(np.concatenate(list(own.values()))) if own else np.empty(0, np.int64)
+        union = _union(own.values())
         if sample.is_whole and own:
             self.whole = float(len(union))
         pairs = len(np.unique(union >> 1))
@@ -61,7 +81,7 @@ class _Growth:
                 continue
             alone = sum(len(own[block]) for block in run) / length
             if alone > 0:
-                union = len(np.unique(np.concatenate([own[block] for block in run])))
+                union = len(_union(own[block] for block in run))
                 found.append((union / alone - 1) / (length - 1))
             if len(found) >= 24:
                 break
@@ -87,12 +107,19 @@ class _Growth:
 @dataclass(frozen=True)
 class Sharing:
     """How the blocks of a sample share each argument's memory: what they read and write there grows with
-    their number. updated: sectors that atomics of the launch update, in so many lines of L2."""
+    their number. updated: by the beginning and end of an argument's memory, the sectors of it that atomics of
+    the launch update, in so many lines of L2."""
 
     read: tuple[_Growth, ...]
     written: tuple[_Growth, ...]
-    updated: float
-    updated_lines: float
+    updated: dict[tuple[int, int], tuple[float, float]]
+
+    def updated_at(self, address: int) -> tuple[float, float]:
+        """The sectors and lines that atomics update in the memory with this address; of all of it where it is
+        no argument's."""
+        own = [of for (begin, end), of in self.updated.items() if begin <= address < end]
+        own = own or list(self.updated.values())
+        return sum(sectors for sectors, _ in own), sum(lines for _, lines in own)
 
     @property
     def of_block(self) -> float:
@@ -114,18 +141,18 @@ def _far_apart(sample: Sample, own: dict[int, np.ndarray], most: float) -> float
             places.append([number])
     if len(places) < 2:
         return 0.0
-    unions = [len(np.unique(np.concatenate([own[number] for number in of]))) for of in places]
+    unions = [len(_union(own[number] for number in of)) for of in places]
     each = float(np.mean(unions))
     if not each:
         return 0.0
-    every = len(np.unique(np.concatenate(list(own.values()))))
+    every = len(_union(own.values()))
     grows = float(np.clip((every / each - 1) / (len(places) - 1), 0.0, 1.0))
     count = sample.total / (len(own) / len(places))
     return min(most, each * (1.0 + grows * (count - 1.0)))
 
 
 def sharing_of(sample: Sample) -> Sharing:
-    reads, writes, updates, lines = [], [], 0.0, 0.0
+    reads, writes, updates = [], [], {}
     for _, begin, end in sorted(set(sample.memory)):
         first, last = begin // SECTOR_BYTES, -(-end // SECTOR_BYTES)
         read, written, updated = {}, {}, {}
@@ -139,10 +166,9 @@ def sharing_of(sample: Sample) -> Sharing:
         writes.append(_Growth(sample, written, most))
         sectors = max(_Growth(sample, updated, most).of(sample.total), _far_apart(sample, updated, most))
         if any(len(of) for of in updated.values()):
-            every = np.unique(np.concatenate(list(updated.values())))
-            lines += sectors * len(np.unique(every >> 2)) / len(every)
-        updates += sectors
-    return Sharing(tuple(reads), tuple(writes), updates, lines)
+            every = _union(updated.values())
+            updates[begin, end] = sectors, sectors * len(np.unique(every >> 2)) / len(every)
+    return Sharing(tuple(reads), tuple(writes), updates)
 
 
 def traffic_of(sample: Sample, sharing: Sharing, card: Card, blocks_at_once: int) -> Traffic:
@@ -177,7 +203,7 @@ def traffic_of(sample: Sample, sharing: Sharing, card: Card, blocks_at_once: int
     def again_far(growth: _Growth) -> float:
         """Sectors that blocks ask for again, far from those that had them: at random, L2 still has the part
         that fits into it; in order, once all of it was read meanwhile, none."""
-        if growth.most * SECTOR_BYTES <= _KEPT * card.l2_bytes:
+        if not everything or growth.most * SECTOR_BYTES <= _KEPT * card.l2_bytes:
             return 0.0
         at_random = growth.moved_for_one > 1.5
         fits = card.l2_bytes / everything
@@ -194,6 +220,26 @@ def traffic_of(sample: Sample, sharing: Sharing, card: Card, blocks_at_once: int
         (stores + atomics) * scale * SECTOR_BYTES,
         max(read, min(read + lost_again * again, asked)) * SECTOR_BYTES,
         moved(sharing.written) * SECTOR_BYTES,
-        sharing.updated,
-        sharing.updated_lines,
+        sum(sectors for sectors, _ in sharing.updated.values()),
     )
+
+
+@dataclass(frozen=True)
+class Local:
+    """Sectors of local memory that the sample's warps load and store: arrays that registers cannot hold, and
+    spills. A warp's lanes have theirs side by side. lost: the part of loads that L1 has not, so that they go
+    to L2; stores all do, as those of global memory."""
+
+    read: float
+    written: float
+    lost: float
+
+
+def local_of(code: MachineCode, flow: Flow, sample: Sample, card: Card, held: Occupancy) -> Local:
+    read = sum(runs * one.bytes for one, runs in flow.executed(code) if one.name == "LDL")
+    written = sum(runs * one.bytes for one, runs in flow.executed(code) if one.name == "STL")
+    blocks = min(float(held.blocks), math.ceil(sample.total / card.multiprocessors))
+    shared = blocks * (code.shared_bytes + sample.dynamic_shared_bytes)
+    own = max(LEAST_L1, card.l1_bytes - shared)
+    pressure = blocks * sample.threads * code.local_bytes / own
+    return Local(read, written, float(np.clip((pressure - _KEPT) / (_LOST - _KEPT), 0.0, 1.0)))

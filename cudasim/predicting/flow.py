@@ -13,7 +13,7 @@ import math
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -41,10 +41,12 @@ _SPACES = {
 @dataclass(frozen=True)
 class Flow:
     """runs: how often all warps of the launch together run each block. missed: warp instructions that the
-    counts have and the flow has not, as a part of those counted: 0 where the two agree."""
+    counts have and the flow has not, as a part of those counted: 0 where the two agree. edges: how often
+    warps go from one block to another; without machine code there are none."""
 
     runs: np.ndarray
     missed: float
+    edges: dict[tuple[int, int], float] = field(default_factory=dict)
 
     def executed(self, code: MachineCode) -> Iterator[tuple[MachineInstruction, float]]:
         """The instructions of the blocks that run, and how often each does."""
@@ -145,7 +147,7 @@ def _left_out(blocks: Sequence[Block], block: Block, target: int, files: Stateme
 
 
 def _reachable(blocks: Sequence[Block]) -> set[int]:
-    found, waiting = set(), [0]
+    found, waiting = set(), [block.index for block in blocks if block.index == 0 or block.is_called]
     while waiting:
         index = waiting.pop()
         if index in found or index == EXIT:
@@ -211,6 +213,8 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     warps = sample.warps * len(sample.blocks)
     for index, run in runs.items():
         entering = {edge: 1.0 for edge in into[index]}
+        if blocks[index].is_called:  # as often as the counts of its lines say
+            entering[program.variable()] = 1.0
         entered = -float(warps) if index == 0 else 0.0
         leaving = {edges[index, target]: 1.0 for target in blocks[index].follows}
         # Both ways round only where ways part or join: lanes that part run both, and are one warp after.
@@ -254,16 +258,16 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
             if instruction.guard:
                 guarded.add(key)
     passed: dict[str, dict[int, int]] = defaultdict(dict)
+    busiest: dict[str, dict[int, int]] = defaultdict(dict)  # likewise, how often the busiest warp came
     for place, of in sample.passed.items():
         if place.file in files:
             passed[place.file][place.line] = of.warps
+            busiest[place.file][place.line] = of.most
 
-    def passed_at(where: tuple[str, int] | None) -> int:
+    def passed_at(where: tuple[str, int] | None, of: dict[str, dict[int, int]] = passed) -> int:
         """How often warps came there: a line is of the basic block that begins there or nearest before."""
-        before = (
-            [line for line in passed[where[0]] if line <= where[1]] if where and where[0] in passed else []
-        )
-        return passed[where[0]][max(before)] if before else 0
+        before = [line for line in of[where[0]] if line <= where[1]] if where and where[0] in of else []
+        return of[where[0]][max(before)] if before else 0
 
     # Operations of floating point of each line, which no compiler leaves out: where a line's code has more of
     # them for a byte than its text, it has fewer loads than the text, and the bytes are only a limit.
@@ -322,8 +326,18 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
             program.nearly(terms, float(value), _FLOW)
 
     # No block runs more often than its lines, and lines of loops that have no loads run as often as counted.
-    loops = _loops(blocks)
+    loops, begins = _loops(blocks), {block.index for block in blocks if block.index == 0 or block.is_called}
     has_loads = {index for key, own in with_key.items() if not brings_more(key) for index in own}
+    # A loop runs where warps enter it, and for each no oftener than the busiest one came to its lines.
+    # (A loop that nobody enters would keep the rule of flow, too.)
+    for index, run in runs.items():
+        most = max((passed_at(line_of(i, files), busiest) for i in blocks[index].instructions), default=0)
+        around = {other for other in runs if loops[other] == loops[index] != -1}
+        for inside in (around, {index} if index in blocks[index].follows else set()):
+            if most and inside and not inside & begins:
+                ways = [edge for (source, to), edge in edges.items() if to in inside and source not in inside]
+                terms = {run: 1.0, program.variable(_LINES): -1.0} | {way: -float(most) for way in ways}
+                program.at_most.append((terms, 0.0))
     lines_with_loads = {
         where for index in has_loads for i in blocks[index].instructions if (where := line_of(i, files))
     }
@@ -346,7 +360,7 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     for (file, line), own in working.items():
         if line in passed[file] and not own & has_loads:
             terms = {runs[index]: 1.0 for index in own}
-            if 0 not in own and all(loops[index] == -1 for index in own):
+            if not own & begins and all(loops[index] == -1 for index in own):
                 terms = {edge: 1.0 for (source, to), edge in edges.items() if to in own and source not in own}
             program.nearly(terms, float(passed[file][line]), _LINES, at_least=True)
     for (file, line, is_caller), of_blocks in by_line.items():
@@ -359,4 +373,4 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     for index, run in runs.items():
         found[index] = max(0.0, solution[run])
     missed = float(solution[slacks].sum() / wanted) if wanted else 0.0
-    return Flow(found, missed)
+    return Flow(found, missed, {ends: max(0.0, solution[edge]) for ends, edge in edges.items()})

@@ -59,11 +59,12 @@ class MachineInstruction:
 @dataclass
 class Block:
     """A basic block of instructions. follows: the indices of the blocks that may come next; EXIT: the
-    kernel's end."""
+    kernel's end. is_called: whether a function of the source that was not inlined begins here."""
 
     index: int
     instructions: list[MachineInstruction]
     follows: list[int]
+    is_called: bool = False
 
 
 EXIT = -1
@@ -127,6 +128,8 @@ def _read(text: str) -> Iterator[MachineInstruction | str]:
             yield found["name"]
 
 
+# A function stands behind its kernel; those of the compiler, such as divisions, begin with two underscores.
+_CALLED = re.compile(r"\$[^$]+\$(?!__)")
 _ENDS = ("BRA", "BRX", "JMP", "JMX", "EXIT", "RET", "BREAK", "KILL")
 
 
@@ -134,14 +137,16 @@ def _blocks(text: str) -> list[Block]:
     items = list(_read(text))
     labels: dict[str, int] = {}
     blocks: list[Block] = []
-    ends = True
+    ends, is_called = True, False
     for item in items:
         if isinstance(item, str):
             ends = True
             labels[item] = len(blocks)  # the block that begins next
+            is_called |= _CALLED.match(item) is not None
             continue
         if ends:
-            blocks.append(Block(len(blocks), [], []))
+            blocks.append(Block(len(blocks), [], [], is_called))
+            is_called = False
         blocks[-1].instructions.append(item)
         ends = item.name in _ENDS
     for block in blocks:

@@ -24,7 +24,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from cudasim.counting.counted import Instruction
-from cudasim.predicting.caches import Sharing, Traffic, traffic_of
+from cudasim.predicting.atomics import atomic_clocks, atomic_lines
+from cudasim.predicting.caches import Local, Sharing, Traffic, local_of, traffic_of
 from cudasim.predicting.cards import Card
 from cudasim.predicting.flow import Flow, line_of
 from cudasim.predicting.machine_code import MachineCode, MachineInstruction
@@ -103,7 +104,13 @@ def _norm(power: float, *values: float) -> float:
 
 
 def _load_latencies(
-    sample: Sample, traffic: Traffic, card: Card, files: Statements, factor: float, dram_factor: float
+    sample: Sample,
+    traffic: Traffic,
+    local: Local,
+    card: Card,
+    files: Statements,
+    factor: float,
+    dram_factor: float,
 ):
     """A function: the clocks of a load of global memory, by its line's hits in L1: those of the load there
     that misses most, for which the others wait. Where the first warp of a block loads more often than others,
@@ -125,8 +132,10 @@ def _load_latencies(
     latency = card.latency
 
     def of(instruction: MachineInstruction) -> float:
-        part = missing.get(line_of(instruction, files) or ("", 0), 1.0)
         beyond = latency["l2"] - latency["l1"]
+        if instruction.name == "LDL":
+            return latency["l1"] + local.lost * beyond * factor
+        part = missing.get(line_of(instruction, files) or ("", 0), 1.0)
         beyond += from_dram * (latency["dram"] * dram_factor - latency["l2"])
         return latency["l1"] + part * beyond * factor
 
@@ -239,6 +248,16 @@ def _memory_clocks(
     return {"shared memory": shared * 128 / card.shared_bytes_per_clock, "L1": l1}
 
 
+def _constants(sample: Sample) -> float:
+    """Clocks of the cache of constants, which serves the lanes of a request one address after another (CUDA
+    C++ Programming Guide, "Constant Memory")."""
+    constants = (one for one in sample.instructions if one.space == "constant")
+    return _CONSTANT * sum(max(0, one.addresses - one.requests) for one in constants)
+
+
+_CONSTANT = 10.7  # for each address but the first: floats at random in a table took that (an H100)
+
+
 def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fitted: Efficiencies) -> float:
     """Sectors' worth of L2's time that the sample's stores take. What a request writes of one line goes to L2
     together; a line of which it writes one sector takes longer than its sector."""
@@ -251,71 +270,9 @@ def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fit
     return total
 
 
-@dataclass(frozen=True)
-class _AtomicLines:
-    """Lines whose atomics are of floating point, and lines where the compiler adds what a warp's lanes bring,
-    so that one lane updates for all."""
-
-    floats: set[tuple[str, int]]
-    added: set[tuple[str, int]]
-
-
-_ATOMICS = ("ATOM", "ATOMG", "RED", "REDG")
-# What nvcc puts before the update of a uniform address: the lanes that are there, their first, their sum.
-_ADDS = ("VOTEU", "UFLO", "REDUX", "MATCH")
-
-
-def _atomic_lines(code: MachineCode, flow: Flow, files: Statements) -> _AtomicLines:
-    floats, updating, adding = set(), set(), set()
-    for one, _ in flow.executed(code):
-        where = line_of(one, files)
-        if where and one.name in _ATOMICS:
-            updating.add(where)
-            if ".F" in one.opcode:
-                floats.add(where)
-        elif where and one.name in _ADDS:
-            adding.add(where)
-    return _AtomicLines(floats, updating & adding)
-
-
-def _atomic_clocks(sample: Sample, traffic: Traffic, lines: _AtomicLines, fitted: Efficiencies) -> float:
-    """Clocks of L2 for atomics of global memory. A slice updates a line for one request after another.
-
-    Whole numbers for one address are added before, which takes little; floats are not, for their order
-    matters, and each is an update: of 32 for one address ncu counts 54 sectors of L2, of 32 whole numbers for
-    seven addresses 13, which took 11.5 clocks. Requests of one sector each mostly meet at the same one. A
-    crowded line of which each request updates several sectors takes longer: bytes at random in 256 bins, 4 of
-    a warp in each of 8 lines, took 16.3 clocks for a line, and all 32 bins of a line 19 (an H100).
-    """
-    clocks = 0.0
-    for one in sample.instructions:
-        if (one.space, one.operation) != ("global", "atom") or not one.requests:
-            continue
-        operations = one.lines * sample.scale
-        in_line = one.sectors / max(1, one.lines)
-        spread = one.sectors / one.requests  # different sectors of a request
-        crowded = min(1.0, one.sectors * sample.scale / max(1.0, traffic.updated) / 1000)
-        where = (one.place.file, one.place.line)
-        if where in lines.added:
-            meeting = 0.0
-        elif where in lines.floats:
-            meeting = fitted.atomic * (one.threads - one.addresses) / max(1, one.sectors)
-        else:
-            meeting = _MEETING * (one.threads / max(1, one.addresses) - 1)
-        several = min(1.0, in_line - 1.0) * (_SEVERAL_SECTORS - fitted.atomic)
-        each = 0.55 * fitted.atomic * in_line * (1 - crowded) + (fitted.atomic + several) * crowded + meeting
-        places = traffic.updated_lines
-        at_once = min(_L2_SLICES, places) if spread >= 2 else 1.0 + (1 - crowded) * (_L2_SLICES - 1)
-        clocks += operations * each / max(1.0, min(at_once, places))
-    return clocks
-
-
-_SEVERAL_SECTORS = 17.0  # clocks of a slice for a request that updates several sectors of a crowded line
-_MEETING = 2.4  # clocks for whole numbers of a request that meet at an address, for each but the first
 # Clocks in which a GPU starts a block: launches of 65536 blocks or more of 64 or 128 threads that did
 # different things took 1.21 to 1.25 for each (11 of an H100, 11 of an H200).
 _STARTED = 1.21
-_L2_SLICES = 48.0  # that update at a time: of an H100; others have about as many for their size
 
 
 def _units(
@@ -324,7 +281,7 @@ def _units(
     """The part of its peak that each unit of ncu's speed-of-light page reaches. L1 has the requests of the
     LSU in it. L2 has what DRAM fills it with, and where it has two halves what goes from one to the other;
     it has not what few slices work at while the others have nothing to do."""
-    peaks = {"issue slots": fitted.issue, "LSU": fitted.lsu}
+    peaks = {"issue slots": fitted.issue, "LSU": fitted.lsu, "constants": 0.79}  # as ncu said of the table
     parts = {name: of * peaks.get(name, fitted.pipes) / seconds for name, of in busy.items()}
     l1 = parts.pop("L1 and shared memory")
     requests = parts.pop("LSU", 0.0)
@@ -375,8 +332,9 @@ def predict_terms(
     """The terms of a launch whose blocks the card can hold."""
     blocks_at_once = held.blocks * card.multiprocessors
     traffic = traffic_of(sample, sharing, card, blocks_at_once)
-    loads = _load_latencies(sample, traffic, card, files, fitted.latency, fitted.dram_latency)
-    alone, waits = clocks_of_blocks(code.blocks, flow.runs, card, loads, fitted.mma)
+    local = local_of(code, flow, sample, card, held)
+    loads = _load_latencies(sample, traffic, local, card, files, fitted.latency, fitted.dram_latency)
+    alone, waits = clocks_of_blocks(code.blocks, flow, card, loads, fitted.mma)
     ran = len(sample.blocks)
     warps = ran * sample.warps
     in_block, in_launch = _busiest(code, sample, files)
@@ -402,9 +360,11 @@ def predict_terms(
         merged[names.get(name, name)] += clocks
     busy = {name: clocks / (fitted.lsu if name == "LSU" else fitted.pipes) for name, clocks in merged.items()}
     busy["issue slots"] = instructions / card.schedulers / fitted.issue
+    busy["constants"] = _constants(sample)
     merged = _merged(code, flow, sample, files)
     memory = _memory_clocks(sample, merged, _issued(code, flow, sample, files), card, fitted)
-    busy["L1 and shared memory"] = sum(memory.values()) / fitted.pipes
+    of_local = fitted.line * (local.read + local.written) / 4 + fitted.fill * local.lost * local.read
+    busy["L1 and shared memory"] = (sum(memory.values()) + of_local) / fitted.pipes
 
     # Rounds of the blocks that a multiprocessor holds; the last one may hold fewer.
     each = sample.total / card.multiprocessors
@@ -429,9 +389,10 @@ def predict_terms(
         one.sectors for one in sample.instructions if (one.space, one.operation) == ("global", "st")
     )
     l2_bytes = traffic.l2_read + atomics + 32 * sample.scale * _written(sample, merged, fitted)
-    atomic_clocks = _atomic_clocks(sample, traffic, _atomic_lines(code, flow, files), fitted)
+    l2_bytes += 32 * sample.scale * (local.lost * local.read + local.written)
+    updating = atomic_clocks(sample, sharing, atomic_lines(code, flow, files), fitted.atomic)
     of_bytes = l2_bytes / (card.l2_bandwidth * fitted.l2)
-    l2 = of_bytes + atomic_clocks / card.clock_hz
+    l2 = of_bytes + updating / card.clock_hz
     dram = (traffic.dram_read + traffic.dram_written) / (card.dram_bandwidth * fitted.dram)
     starts = _STARTED * sample.total / card.clock_hz
     # What goes to DRAM goes through L2 meanwhile.

@@ -16,6 +16,7 @@ from functools import lru_cache
 import numpy as np
 
 from cudasim.predicting.cards import Card
+from cudasim.predicting.flow import Flow
 from cudasim.predicting.machine_code import EXIT, Block, MachineInstruction
 from cudasim.predicting.pipes import busy_of, kind_of, latency_of
 
@@ -133,16 +134,16 @@ class _Warp:
         return self.now - begin
 
 
-def _before(blocks: Sequence[Block], runs: np.ndarray) -> dict[int, int]:
-    """The most frequent predecessor of each block."""
+def _before(blocks: Sequence[Block], flow: Flow) -> dict[int, int]:
+    """The block from which warps come to each one oftenest: to what follows a guarded load, from the load if
+    its guard holds, though they run the block of the branch as often."""
     before: dict[int, int] = {}
+    most: dict[int, float] = {}
     for block in blocks:
         for target in block.follows:
-            if target == EXIT or runs[block.index] <= 0:
-                continue
-            known = before.get(target)
-            if known is None or runs[block.index] > runs[known]:
-                before[target] = block.index
+            times = flow.edges.get((block.index, target), flow.runs[block.index])
+            if target != EXIT and times > most.get(target, 0.0):
+                before[target], most[target] = block.index, times
     return before
 
 
@@ -158,13 +159,13 @@ def _chain(index: int, next_of: Mapping[int, int], most: int = 3) -> list[int]:
     return chain
 
 
-def accesses_in_flight(blocks: Sequence[Block], runs: np.ndarray) -> list[tuple[float, float]]:
+def accesses_in_flight(blocks: Sequence[Block], flow: Flow) -> list[tuple[float, float]]:
     """The number of accesses to global and local memory that a warp has in flight when it waits for one:
     pairs of that number and of the accesses just issued. It is math.inf for accesses without a wait, such as
     stores at the end."""
-    before = _before(blocks, runs)
+    runs, before = flow.runs, _before(blocks, flow)
     after = {
-        block.index: max(there, key=lambda index: runs[index])
+        block.index: max(there, key=lambda index: flow.edges.get((block.index, index), runs[index]))
         for block in blocks
         if (there := [index for index in block.follows if index != EXIT and runs[index] > 0])
     }
@@ -199,14 +200,14 @@ def _batches(of_blocks: Sequence[Sequence[MachineInstruction]], own: int) -> lis
 
 def clocks_of_blocks(
     blocks: Sequence[Block],
-    runs: np.ndarray,
+    flow: Flow,
     card: Card,
     loads: Callable[[MachineInstruction], float],
     mma_efficiency: float,
 ) -> tuple[np.ndarray, list[Counter[str]]]:
     """Clocks that a single warp takes through each block, after its most frequent predecessor; and these by
     the warp's state: it issues ("selected"), or waits for one of ncu's reasons."""
-    before = _before(blocks, runs)
+    runs, before = flow.runs, _before(blocks, flow)
     clocks = np.zeros(len(blocks))
     waits: list[Counter[str]] = [Counter() for _ in blocks]
     for block in blocks:

@@ -129,14 +129,15 @@ _LATENCY = {
 
 
 def latency_of(instruction: MachineInstruction, card: Card, of_loads: float) -> float:
-    """Clocks until the result can be used. of_loads: of a load of global memory at this place."""
+    """Clocks until the result can be used. of_loads: of a load of global or local memory
+    at this place."""
     name = instruction.name
     if name in ("LDS", "LDSM"):
         return card.latency["shared"]
-    if name in ("LDG", "LD", "TEX", "TLD", "TLD4", "LDGSTS", "SULD"):
+    if name in ("LDG", "LD", "LDL", "TEX", "TLD", "TLD4", "LDGSTS", "SULD"):
         return of_loads
-    if name in ("LDL", "LDC", "ULDC"):
-        return card.latency["l1"] if name == "LDL" else card.latency["shared"]
+    if name in ("LDC", "ULDC"):
+        return card.latency["shared"]
     if name == "ATOMS":
         return card.latency["atomic_shared"]
     if name in ("ATOM", "ATOMG"):

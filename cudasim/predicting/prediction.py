@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import math
 import time
 from collections import defaultdict
@@ -16,19 +17,19 @@ from cudasim.live.compiling import Instance
 from cudasim.live.kernels import BoundLaunch
 from cudasim.predicting import machine_code, without_nvcc
 from cudasim.predicting.advice import Advices, advice_of
-from cudasim.predicting.caches import Sharing, sharing_of
+from cudasim.predicting.caches import LEAST_L1, Sharing, sharing_of
 from cudasim.predicting.cards import Card, card
 from cudasim.predicting.flow import Flow, flow_of, line_of
 from cudasim.predicting.machine_code import MachineCode
 from cudasim.predicting.model import EFFICIENCIES, Terms, predict_terms
 from cudasim.predicting.occupancy import Occupancy, occupancy
 from cudasim.predicting.pipes import kind_of
-from cudasim.predicting.sampling import Sample, copied, take_sample
+from cudasim.predicting.sampling import Sample, compile_for_samples, copied, take_sample
 from cudasim.predicting.statements import Statements
 
 NOT_MODELLED = (
     "not modelled: DRAM's pages, the halves of L2, instruction caches, a clock that falls under load, TMA, "
-    "clusters, blocks that wait for each other, lanes that read constants at different places"
+    "clusters, blocks that wait for each other"
 )
 _UNITS = {"compute": "Compute (SM)", "L1": "L1/TEX", "L2": "L2", "DRAM": "DRAM"}  # as ncu's page calls them
 
@@ -281,7 +282,13 @@ def predict(
         raise ValueError("gpu: expected at least one GPU, got none")
     kernel, own = launch.kernel, copied(list(arguments))
     instance = kernel._instance(own, template)
-    codes = _codes(kernel, instance, cards)
+    with ThreadPoolExecutor(2) as pool:  # nvcc works beside the simulator's compiler
+        pool.submit(importlib.import_module, "scipy.optimize")  # takes half a second, which is free here
+        made = pool.submit(_codes, kernel, instance, cards)
+        try:
+            compile_for_samples(launch, own, template)
+        finally:
+            codes = made.result()  # where both refuse the kernel, the message is nvcc's
     threads = math.prod(launch.block) if isinstance(launch.block, (tuple, list)) else launch.block
     first = codes[machine_code.architecture_for(cards[0].capability)] if codes else None
     l1_bytes = l1_share(cards[0], first, threads, launch.shared_bytes)
@@ -295,8 +302,7 @@ def l1_share(of: Card, code: MachineCode | None, threads: int, dynamic: int) -> 
     """The bytes of L1 that a block has for itself, where its multiprocessor is full."""
     registers, static = (code.registers, code.shared_bytes) if code else (32, 0)
     blocks = max(1, occupancy(of, threads, registers, static + dynamic).blocks)
-    least = 16 << 10  # of L1, however much shared memory the blocks take
-    return max(least, of.l1_bytes - blocks * (static + dynamic + of.shared_reserved)) // blocks
+    return max(LEAST_L1, of.l1_bytes - blocks * (static + dynamic + of.shared_reserved)) // blocks
 
 
 def predicted(

@@ -19,7 +19,7 @@ from cudasim.predicting.sampling import Sample
 
 _OPCODES = {
     ("global", "ld"): "LDG.E", ("global", "st"): "STG.E", ("global", "atom"): "RED.E",
-    ("shared", "ld"): "LDS", ("shared", "st"): "STS", ("shared", "atom"): "ATOMS",
+    ("constant", "ld"): "LDC", ("shared", "ld"): "LDS", ("shared", "st"): "STS", ("shared", "atom"): "ATOMS",
 }  # fmt: skip
 _WIDTHS = {1: ".U8", 2: ".U16", 4: "", 8: ".64", 16: ".128"}
 _REGISTERS = 32  # of a thread, as nobody knows

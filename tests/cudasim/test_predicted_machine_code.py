@@ -5,6 +5,10 @@ import pytest
 
 import cudasim
 from cudasim.predicting import machine_code
+from cudasim.predicting.caches import local_of
+from cudasim.predicting.flow import Flow, _loops
+from cudasim.predicting.machine_code import EXIT, Block
+from cudasim.predicting.pace import _before
 
 needs_nvcc = pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
 
@@ -189,6 +193,13 @@ def test_percentages_are_those_of_ncus_clock_where_the_card_has_it():
     assert same.units == same.units_here
 
 
+def test_what_follows_a_guarded_load_comes_after_the_load_where_its_guard_holds():
+    """All three blocks run as often as each other, and no warp goes around the second."""
+    blocks = [Block(0, [], [2, 1]), Block(1, [], [2]), Block(2, [], [EXIT])]
+    edges = {(0, 2): 0.0, (0, 1): 4.0, (1, 2): 4.0, (2, EXIT): 4.0}
+    assert _before(blocks, Flow(np.full(3, 4.0), 0.0, edges)) == {1: 0, 2: 1}
+
+
 @needs_nvcc
 def test_a_division_of_64_bits_goes_around_its_call():
     """Small numbers take the way that divides 32 bits, which is longer in the caller, and call nothing."""
@@ -200,3 +211,67 @@ def test_a_division_of_64_bits_goes_around_its_call():
     on = cudasim.predict(cudasim.kernel(source)[1, 32], x, 7, gpu="H100").on[0]
     assert any(one.name == "CALL" for block in on.code.blocks for one in block.instructions)
     assert not any(one.name == "CALL" for one, _ in on.flow.executed(on.code))
+
+
+@needs_nvcc
+def test_a_function_that_is_not_inlined_takes_its_time():
+    """Its code stands behind the kernel's, and no edge of the flow goes there."""
+    source = """
+    __device__ __noinline__ float squares(const float *x, int n) {
+        float sum = 0;
+        for (int k = 0; k < n; k++)
+            sum += x[k] * x[k];
+        return sum;
+    }
+    __global__ void sums(const float *x, float *y, int n) { y[threadIdx.x] = squares(x + threadIdx.x, n); }"""
+    one = cudasim.predict(cudasim.kernel(source)[1, 32], floats(300), floats(32), 256, gpu="H100").on[0]
+    runs = sum(runs for each, runs in one.flow.executed(one.code) if each.name in ("FFMA", "FMUL"))
+    assert any(block.is_called for block in one.code.blocks) and runs == pytest.approx(256, rel=0.05)
+
+
+@needs_nvcc
+def test_a_loop_runs_because_warps_enter_it():
+    """A loop that nobody enters keeps the rule of flow and has all loads: all warps left at once."""
+    source = """
+    __device__ float at(const float *x, int i, int n) { return x[min(max(i, 0), n - 1)]; }
+    __global__ void blur(const float *x, float *y, int w, int h, int radius) {
+        int row = blockIdx.y * blockDim.y + threadIdx.y;
+        if (row >= h)
+            return;
+        for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < w; i += blockDim.x * gridDim.x) {
+            float sum = 0;
+            for (int j = i - radius; j <= i + radius; j++) sum += at(x + row * w, j, w);
+            y[row * w + i] = sum / (2 * radius + 1);
+        }
+    }"""
+    launch = cudasim.kernel(source)[(16, 32), (16, 8)]
+    p = cudasim.predict(launch, floats(256, 256), floats(256, 256), 256, 256, 8, gpu="H100")
+    one, loops = p.on[0], _loops(p.on[0].code.blocks)
+    runs = one.flow.runs / (p.sample.warps * len(p.sample.blocks))
+    (loop,) = {of for index, of in enumerate(loops) if of != -1 and runs[index] > 1}
+    entering = [
+        times for (source, to), times in one.flow.edges.items() if loops[source] != loop == loops[to] != -1
+    ]
+    assert sum(entering) == pytest.approx(p.sample.warps * len(p.sample.blocks))
+
+
+@needs_nvcc
+@pytest.mark.parametrize(("blocks", "lost"), [(1, 0.0), (4096, 1.0)])
+def test_arrays_in_local_memory_go_to_l2_where_many_threads_have_them(blocks, lost):
+    """512 bytes of a thread are 128 KB for a block, which L1 has, and 1 MB for the blocks that it holds."""
+    source = """
+    __global__ void shuffled(const int *where, float *y, int n) {
+        float own[128];
+        for (int i = 0; i < 128; i++)
+            own[i] = i * n;
+        float sum = 0;
+        for (int i = 0; i < n; i++)
+            sum += own[where[i] + threadIdx.x % 2];
+        y[blockIdx.x * blockDim.x + threadIdx.x] = sum;
+    }"""
+    where = np.arange(64, dtype=np.int32)
+    p = cudasim.predict(cudasim.kernel(source)[blocks, 256], where, floats(256 * blocks), 64, gpu="H100")
+    one = p.on[0]
+    local = local_of(one.code, one.flow, p.sample, one.card, one.held)
+    assert one.code.local_bytes >= 512 and local.read > 0 and local.written > 0 and local.lost == lost
+    assert one.terms.l2 > 100e-6 or not lost

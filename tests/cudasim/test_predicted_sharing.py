@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import cudasim
-from cudasim.predicting.caches import _far_apart, sharing_of, traffic_of
+from cudasim.predicting.caches import _far_apart, _union, sharing_of, traffic_of
 from cudasim.predicting.cards import card
 from cudasim.predicting.sampling import take_sample
 
@@ -24,6 +24,14 @@ def test_neighbours_that_share_a_sector_do_not_stand_for_all_blocks(apart, expec
     assert _far_apart(SimpleNamespace(total=1024), own, 1e6) == expected
 
 
+@pytest.mark.parametrize("apart", [1, 1 << 20])
+def test_the_union_of_sectors_is_the_same_marked_and_sorted(apart):
+    parts = [apart * np.arange(first, first + 9, dtype=np.uint64) for first in (1 << 42, (1 << 42) + 5)]
+    expected = apart * np.arange(1 << 42, (1 << 42) + 14, dtype=np.uint64)
+    assert np.array_equal(_union([*parts, np.empty(0, np.uint64)]), expected)
+    assert not len(_union([]))
+
+
 @pytest.mark.parametrize("is_random", [False, True])
 def test_places_at_random_cost_dram_64_bytes_each_and_neighbours_four(is_random):
     """x is larger than L2, which has a part of it where all of it is asked for several times."""
@@ -35,6 +43,18 @@ def test_places_at_random_cost_dram_64_bytes_each_and_neighbours_four(is_random)
     of = card("H100")
     read = traffic_of(sample, sharing_of(sample), of, 8 * of.multiprocessors).dram_read - 4 * n
     assert read < 64 * n and (read > 32 * n if is_random else read == pytest.approx(4 * n, rel=0.02))
+
+
+def test_a_launch_whose_threads_return_at_once_reads_nothing_of_a_large_array():
+    source = """
+    __global__ void begin(float *x, int n) {
+        int i = blockIdx.x * blockDim.x + threadIdx.x;
+        if (i < n)
+            x[i] = 1;
+    }"""
+    x = np.zeros(1 << 20, np.float32)  # 4 MB, as much as a T4's L2 has
+    p = cudasim.predict(cudasim.kernel(source)[x.size // 256, 256], x, 10, gpu="T4")
+    assert p.on[0].terms.traffic.dram_read == 0 and p.seconds < 100e-6
 
 
 TREE = """
@@ -66,3 +86,36 @@ def test_a_gpu_needs_its_time_to_start_many_small_blocks():
     found = cudasim.predict(cudasim.kernel(copy)[1 << 18, 64], np.zeros(1 << 24, np.int8), gpu="H100")
     assert found.seconds == pytest.approx(1.21 * 2**18 / card("H100").clock_hz, rel=0.05)
     assert "all blocks start in" in found.why and "one block after another" in str(found.advice)
+
+
+TABLE = """
+__constant__ float table[1024];
+__global__ void look_up(const int *where, float *y) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    y[i] = table[where[i]];
+}"""
+
+
+@pytest.mark.parametrize("is_random", [False, True])
+def test_constants_are_read_one_address_after_another(is_random):
+    n = 1 << 16
+    where = np.random.default_rng(0).integers(0, 1024, n, dtype=np.int32) * is_random
+    p = cudasim.predict(cudasim.kernel(TABLE)[n // 256, 256], where, np.zeros(n, np.float32), gpu="H100")
+    (read,) = [one for one in p.sample.instructions if one.space == "constant"]
+    assert read.addresses > 31 * read.requests if is_random else read.addresses == read.requests
+    busy = p.on[0].terms.busy
+    assert (max(busy, key=busy.get) == "constants") == is_random and (busy["constants"] > 0) == is_random
+
+
+def test_bins_of_each_block_do_not_hide_how_crowded_the_common_ones_are():
+    """L2 takes longer for both than for the common bins alone, to which all blocks add in either case."""
+    source = """
+    __global__ void add(float *own, float *common, int both) {
+        if (both)
+            atomicAdd(&own[blockIdx.x * blockDim.x + threadIdx.x], 1.0f);
+        atomicAdd(&common[threadIdx.x], 1.0f);
+    }"""
+    kernel, blocks = cudasim.kernel(source)[1 << 14, 256], 1 << 14
+    own, common = np.zeros(256 * blocks, np.float32), np.zeros(256, np.float32)
+    alone, both = (cudasim.predict(kernel, own, common, of, gpu="H100") for of in (0, 1))
+    assert both.on[0].terms.l2 > alone.on[0].terms.l2

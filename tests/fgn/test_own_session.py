@@ -93,7 +93,7 @@ def test_warps_are_throttled_by_what_they_issue_before_they_wait(unroll, in_flig
     x, y = torch.ones(rows, columns).numpy(), torch.zeros(rows).numpy()
     prediction = predict(launch, y, x, rows, columns, gpu="H100")
     one = prediction.on[0]
-    assert max(accesses_in_flight(one.code.blocks, one.flow.runs), key=lambda of: of[1])[0] == in_flight
+    assert max(accesses_in_flight(one.code.blocks, one.flow), key=lambda of: of[1])[0] == in_flight
     parts = _parts(waits_of(prediction, one))
     if in_flight == 1:
         assert parts["lg throttle"] < 0.01 < parts["long scoreboard"]

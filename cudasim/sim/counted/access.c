@@ -58,8 +58,9 @@ static __attribute__((noinline)) void learn(struct recorder *self, struct known_
     if (place->is_constant && operation != COUNTED_LOAD)
         fault_constant(self, &access);
     unsigned site = 0;
-    if (place->space != COUNTED_NOTHING) {
-        struct instruction instruction = {key, pc, place->space, operation, bytes};
+    counted_space space = place->is_constant && self->sample.is_on ? COUNTED_CONSTANT : place->space;
+    if (space != COUNTED_NOTHING) {
+        struct instruction instruction = {key, pc, space, operation, bytes};
         site = site_of(self, &instruction, place);
     }
     *known = (struct known_site){.key = key,

@@ -10,7 +10,13 @@
  * Python's cffi reads this file after ../sim.h and as it stands, which is why it includes nothing. */
 #pragma once
 
-typedef enum counted_space { COUNTED_NOTHING = 0, COUNTED_GLOBAL = 1, COUNTED_SHARED = 2 } counted_space;
+/* Constant memory is counted in a sample only. */
+typedef enum counted_space {
+    COUNTED_NOTHING = 0,
+    COUNTED_GLOBAL = 1,
+    COUNTED_SHARED = 2,
+    COUNTED_CONSTANT = 3
+} counted_space;
 
 typedef enum counted_operation { COUNTED_LOAD = 0, COUNTED_STORE = 1, COUNTED_ATOMIC = 2 } counted_operation;
 
@@ -36,6 +42,7 @@ typedef struct counted_instruction {
     /* For shared memory: the wavefronts if a compiler merged requests of 4 bytes per lane into ones of 8 or
      * 16 at the same places. */
     unsigned long long wavefronts_of_8, wavefronts_of_16;
+    unsigned long long address; /* where one of its requests went, which tells the array */
 } counted_instruction;
 
 /* What one warp asked of memory, by counted_operation. */

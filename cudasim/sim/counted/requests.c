@@ -52,6 +52,7 @@ static void count_request(struct walk *walk, const struct site *site,
     tally->requests++;
     tally->threads += (unsigned)__builtin_popcount(lanes);
     tally->addresses += different_addresses(addresses, lanes);
+    tally->address = addresses[0];
     if (instruction->space == COUNTED_GLOBAL) {
         unsigned sectors = sectors_of(addresses);
         tally->sectors += sectors;
@@ -64,7 +65,7 @@ static void count_request(struct walk *walk, const struct site *site,
         if (self->sample.is_on)
             sample_request(&self->sample, tally, instruction->operation, addresses,
                            walk->first_thread / SIM_WARP_THREADS);
-    } else {
+    } else if (instruction->space == COUNTED_SHARED) {
         struct wavefronts wavefronts = wavefronts_of(addresses, lanes, instruction->bytes);
         tally->wavefronts += wavefronts.number;
         tally->phases += wavefronts.phases;
@@ -306,6 +307,7 @@ counted_instruction *requests_launch_ends(struct recorder *first, uint64_t launc
                 counted[i].first_waits += tally->first_waits;
                 counted[i].wavefronts_of_8 += tally->wavefronts_of_8;
                 counted[i].wavefronts_of_16 += tally->wavefronts_of_16;
+                counted[i].address = tally->address ? tally->address : counted[i].address;
             }
             self->tallies[i] = (struct tally){0};
         }

@@ -28,6 +28,7 @@ struct tally {
     uint64_t waits;
     uint64_t first_requests, first_waits; /* those of the blocks' first warps */
     uint64_t wavefronts_of_8, wavefronts_of_16;
+    uintptr_t address;
 };
 
 /* The tool's state. */
