@@ -33,6 +33,7 @@ from cudasim.building.toolchains import ALL_FLAGS, ONLY_CHECKED_FLAGS, nvcc_tool
 from cudasim.counting.counted import only_checks
 from cudasim.live import torch_headers
 from cudasim.live.blind_loops import BLIND_LOOPS, flags_of_loops, list_blind_loops
+from cudasim.live.copies import COPIES, WITH_COPIES, name_the_lines_that_copy
 from cudasim.live.host import HOST_ASSEMBLY
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
 from cudasim.live.padding import ASSEMBLY, PADDING, pad_shared_variables
@@ -253,8 +254,7 @@ def _is_watched(flags: Sequence[str]) -> bool:
 def simulator_flags(library: Library, text: str, only_checks: bool) -> tuple[str, ...]:
     dropped = ("-x", "c", "-std=gnu11", "-Wextra")
     flags = [flag for flag in toolchain_of(library).flags if flag not in dropped]
-    if not _is_watched(flags):
-        flags += flags_of_loops(text)
+    flags += WITH_COPIES if _is_watched(flags) else flags_of_loops(text)
     return ("-x", "c++", f"-std=gnu{standard_of(text)}", *flags, *_flags_of_kernels(text, only_checks))
 
 
@@ -400,6 +400,7 @@ def compile_for_simulator(
     _name_a_line_for_each(folder / "kernels.s")
     if _is_watched(flags):
         _let_empty_loops_stop(folder / "kernels.s")
+        name_the_lines_that_copy(folder / "kernels.s")
     else:
         list_blind_loops(folder / "kernels.s", read.texts.values())
     pad_shared_variables(folder / "kernels.s")
@@ -466,7 +467,7 @@ _EMPTY_LOOP = re.compile(
 )
 
 # The version of the changes in a compiler's assembly: after a new one, kernels are compiled again.
-REWRITES = (*PADDING, *BLIND_LOOPS, _EMPTY_LOOP.pattern, _BLOCK_WITHOUT_LINE.pattern)
+REWRITES = (*PADDING, *COPIES, *BLIND_LOOPS, _EMPTY_LOOP.pattern, _BLOCK_WITHOUT_LINE.pattern)
 
 
 def _let_empty_loops_stop(assembly: Path) -> None:

@@ -131,11 +131,6 @@ template <class T> using sim_given = typename sim_same<T>::type;
 
 template <class T> struct sim_is_float16 : std::false_type {};
 
-/* What a call returns, as an object of its own: cudasim/live/results.py. */
-template <class T> SIM_INLINE constexpr T &&sim_result(T &&returned) {
-    return static_cast<T &&>(returned);
-}
-
 template <class To, class From> SIM_INLINE To sim_bits(From from) {
     static_assert(sizeof(To) == sizeof(From), "as many bits");
     To to;

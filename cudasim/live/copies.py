@@ -1,0 +1,58 @@
+"""Copies of structs, compiled so that the simulator sees their loads and stores.
+
+gcc instruments neither the store of a call that returns a struct, as in `s[i] = c ? f(x) : a + b`, nor the
+loads of a call that takes one by value. With -fno-elide-constructors each copy is a call of the struct's
+assignment or constructor, whose loads and stores gcc does instrument. C++ declares most of these functions by
+itself, at the line of the struct, but faults and counts are to name the line that copies.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+
+from cudasim.building.places import SOURCES
+from cudasim.live.padding import ASSEMBLY
+
+# The second one comments on the debugging information, where classes have their places.
+WITH_COPIES = ("-fno-elide-constructors", "-dA")
+
+_BUILT_IN = SOURCES / "sim" / "cpp" / "language.hpp"  # an access in it belongs to the line that calls
+_CLASS = re.compile(r"\(DIE \(\w+\) DW_TAG_(?:structure|class|union)_type\)\n(?:(?!.*\(DIE \().*\n)*")
+_PLACE = ("decl_file", "decl_line", "decl_column")
+_LOC = r"^[ \t]*\.loc[ \t]+(\d+ \d+ \d+)\b"
+# A function that is not inlined keeps its line: the first one is where it was declared.
+_FUNCTION = re.compile(rf"^\.LFB\d+:\n(?:(?![ \t]*\.loc\b).*\n)*(?:{_LOC})?|\Z", re.M)
+
+# This text is also part of the cache key of a compiled library.
+COPIES = (*WITH_COPIES, _CLASS.pattern, _LOC, _FUNCTION.pattern)
+
+
+def _place_of(entry: str) -> str | None:
+    """Where the class of this entry is declared, as .loc has it. A value that all entries of a kind share is
+    in the comment alone."""
+    found = [
+        re.search(rf"^[ \t]*(?:\.\w+[ \t]+(\w+))?.*\bDW_AT_{name}\b(?: \((\w+))?", entry, re.M)
+        for name in _PLACE
+    ]
+    return " ".join(str(int(of[1] or of[2], 0)) for of in found) if all(found) else None
+
+
+def name_the_lines_that_copy(assembly: Path) -> None:
+    """Gives an inlined member function that C++ has declared by itself the line of its call."""
+    text = assembly.read_text(ASSEMBLY)
+    classes = {_place_of(found[0]) for found in _CLASS.finditer(text)}
+    if not classes.intersection(re.findall(_LOC, text, re.M)):
+        return
+    number = 1 + max(map(int, re.findall(r"^[ \t]*\.file[ \t]+(\d+)", text, re.M)))
+
+    def renamed(found: re.Match) -> str:
+        return found[0].replace(found[1], f"{number} 1 0") if found[1] in classes else found[0]
+
+    begins = list(_FUNCTION.finditer(text))
+    parts = [text[: begins[0].start()]]
+    for begin, end in itertools.pairwise(begins):
+        part = text[begin.start() : end.start()]
+        parts.append(part if begin[1] in classes else re.sub(_LOC, renamed, part, flags=re.M))
+    assembly.write_text(f'\t.file {number} "{_BUILT_IN}"\n{"".join(parts)}', ASSEMBLY)
