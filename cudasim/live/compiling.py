@@ -239,6 +239,7 @@ def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
         *checks,
         *added,
         *("-fvisibility=hidden", "-fno-threadsafe-statics"),
+        "-gdwarf-4",  # in DWARF 5, binutils 2.40 takes a header's function that comes first for the source's
         "-fno-delete-null-pointer-checks",  # a kernel that only copies to a null pointer is left out without
         "-fno-plt",  # the simulator is called often
         "-fno-finite-loops",  # C++ lets a compiler leave out a loop that has no effect, also if it never ends

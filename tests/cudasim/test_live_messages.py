@@ -146,3 +146,11 @@ def test_a_loop_s_beginning_has_its_line_and_what_is_of_several_lines_has_the_on
         now = int(row.split()[2]) if ".loc" in row else now
         lines |= {row.split()[1]: now} if "call" in row else {}
     assert lines == {"__sanitizer_cov_trace_pc@PLT": 6, "__tsan_read8@PLT": 6}
+
+
+def test_a_header_whose_function_comes_first_is_named(tmp_path):
+    header = "__device__ __noinline__ void set(float *y, int i) {\n    y[i] = 1;\n}\n"
+    (tmp_path / "first.cuh").write_text(header)
+    source = '#include "first.cuh"\n__global__ void k(float *y) { set(y, threadIdx.x); }\n'
+    with pytest.raises(cudasim.KernelFault, match=r"in k \(first.cuh:2\)"):
+        cudasim.kernel(source, include=[tmp_path])[1, 33](np.zeros(32, np.float32))
