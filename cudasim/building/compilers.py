@@ -37,8 +37,6 @@ _FLAGS_OF_CLANG = {
     "-fsanitize-coverage=trace-pc": ("-fsanitize-coverage=trace-pc,no-prune",),
     "--param=max-inline-insns-auto=200": (),  # which inlines as much without
     "-fno-partial-inlining": (),
-    "-fno-elide-constructors": (),
-    "-dA": (),
     "-fvect-cost-model=dynamic": (),
     "-funswitch-loops": (),
     "-fno-tree-sra": ("-fno-vectorize", "-fno-slp-vectorize"),

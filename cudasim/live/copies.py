@@ -1,9 +1,13 @@
 """Copies of structs, compiled so that the simulator sees their loads and stores.
 
 gcc instruments neither the store of a call that returns a struct, as in `s[i] = c ? f(x) : a + b`, nor the
-loads of a call that takes one by value. With -fno-elide-constructors each copy is a call of the struct's
-assignment or constructor, whose loads and stores gcc does instrument. C++ declares most of these functions by
-itself, at the line of the struct, but faults and counts are to name the line that copies.
+loads of a call that takes one by value. Where such a call, which was not inlined, is among the statements
+that gcc lists, the source is compiled again with -fno-elide-constructors. Then each copy is a call of the
+struct's assignment or constructor, whose loads and stores gcc does instrument. It is not always done: these
+functions take references, and a reference to the element behind the last one of an array is not told.
+
+C++ declares most of these functions by itself, at the line of the struct, but faults and counts are to name
+the line that copies.
 """
 
 from __future__ import annotations
@@ -18,6 +22,14 @@ from cudasim.live.padding import ASSEMBLY
 # The second one comments on the debugging information, where classes have their places.
 WITH_COPIES = ("-fno-elide-constructors", "-dA")
 
+_LIST = "statements.txt"
+LISTING = (f"-fdump-tree-optimized={_LIST}",)
+# A function in gcc's list of statements, and in it the variables that a thread has for itself, and the calls.
+_LISTED = re.compile(r"^;; Function .*\n(?:(?!;; Function ).*\n)*", re.M)
+_OWN = re.compile(r"^  (?!static )[^=();]*?\b(D\.\d+|\w+)(?:\[\d+\])*;$", re.M)
+_CALL = re.compile(r"^  (?:(?P<to>\S.*?) = )?(?!\.|__builtin_|__tsan_)\S.*? \((?P<arguments>.*)\);", re.M)
+_MEMORY = re.compile(r"(?:^|, )(?:MEM|\*|(?P<name>D\.\d+|[A-Za-z_]\w*)(?P<part>->|[.\[]|(?=,|$| \[)))")
+
 _BUILT_IN = SOURCES / "sim" / "cpp" / "language.hpp"  # an access in it belongs to the line that calls
 _CLASS = re.compile(r"\(DIE \(\w+\) DW_TAG_(?:structure|class|union)_type\)\n(?:(?!.*\(DIE \().*\n)*")
 _PLACE = ("decl_file", "decl_line", "decl_column")
@@ -26,7 +38,24 @@ _LOC = r"^[ \t]*\.loc[ \t]+(\d+ \d+ \d+)\b"
 _FUNCTION = re.compile(rf"^\.LFB\d+:\n(?:(?![ \t]*\.loc\b).*\n)*(?:{_LOC})?|\Z", re.M)
 
 # This text is also part of the cache key of a compiled library.
-COPIES = (*WITH_COPIES, _CLASS.pattern, _LOC, _FUNCTION.pattern)
+COPIES = (*LISTING, _CALL.pattern, _MEMORY.pattern, *WITH_COPIES, _CLASS.pattern, _LOC, _FUNCTION.pattern)
+
+
+def has_unseen_copies(folder: Path) -> bool:
+    """Whether a call among gcc's statements has its result or an argument in memory that threads share."""
+    listed = folder / _LIST
+    text = listed.read_text(ASSEMBLY)
+    listed.unlink()
+    for function in _LISTED.finditer(text):
+        own = set(_OWN.findall(function[0]))
+        for call in _CALL.finditer(function[0]):
+            for place in _MEMORY.finditer(f"{call['to'] or ''}, {call['arguments']}"):
+                name = place["name"]
+                if name is None or place["part"] == "->":
+                    return True
+                if name not in own and not re.search(r"_\d+$", name):
+                    return True
+    return False
 
 
 def _place_of(entry: str) -> str | None:
