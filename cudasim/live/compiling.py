@@ -38,6 +38,7 @@ from cudasim.live.copies import (
     LISTING,
     WITH_COPIES,
     has_unseen_copies,
+    indices,
     name_the_lines_that_copy,
 )
 from cudasim.live.empty_loops import EMPTY_LOOP, let_empty_loops_stop
@@ -46,6 +47,7 @@ from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
 from cudasim.live.padding import ASSEMBLY, PADDING, pad_shared_variables
 from cudasim.live.signature import Signature, Variable
 from cudasim.live.source import CPP, HOPPER, PROGRAM, Included, names_special_functions
+from cudasim.live.tree import rewritten
 
 # ------------------------------------------------------------------------------------------------------------
 # The code that is added after a source
@@ -407,8 +409,13 @@ def compile_for_simulator(
     command = [compiler, *flags, *first, *libraries, *folders, *more, *own, "-S", file, "-o", "kernels.s"]
     messages = _run(command, folder, read)
     if own == LISTING and has_unseen_copies(folder) and WITH_COPIES[0] not in flags:
-        again = (*flags, *WITH_COPIES)
-        return compile_for_simulator(compiler, again, more, file, folder, read, header, libraries)
+        flags, text = (*flags, *WITH_COPIES), (folder / file).read_text()
+        (folder / file).write_text(rewritten(text, [indices]))
+        try:
+            return compile_for_simulator(compiler, flags, more, file, folder, read, header, libraries)
+        except BuildError:  # an index of the source's own kind
+            (folder / file).write_text(text)
+            return compile_for_simulator(compiler, flags, more, file, folder, read, header, libraries)
     _refuse_inline_ptx(folder / "kernels.s", read)
     _name_a_line_for_each(folder / "kernels.s")
     if _is_watched(flags):

@@ -3,8 +3,9 @@
 gcc instruments neither the store of a call that returns a struct, as in `s[i] = c ? f(x) : a + b`, nor the
 loads of a call that takes one by value. Where such a call, which was not inlined, is among the statements
 that gcc lists, the source is compiled again with -fno-elide-constructors. Then each copy is a call of the
-struct's assignment or constructor, whose loads and stores gcc does instrument. It is not always done: these
-functions take references, and a reference to the element behind the last one of an array is not told.
+struct's assignment or constructor, whose loads and stores gcc does instrument. These functions take
+references, and gcc lets a reference be one to the element behind an array's last one. So `s[i]` becomes
+`s[sim_index<decltype(s)>(i)]` there (cudasim/sim/cpp/language.hpp), which looks at the index by itself.
 
 C++ declares most of these functions by itself, at the line of the struct, but faults and counts are to name
 the line that copies.
@@ -14,10 +15,12 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 from cudasim.building.places import SOURCES
 from cudasim.live.padding import ASSEMBLY
+from cudasim.live.tree import Change, Source
 
 # The second one comments on the debugging information, where classes have their places.
 WITH_COPIES = ("-fno-elide-constructors", "-dA")
@@ -56,6 +59,20 @@ def has_unseen_copies(folder: Path) -> bool:
                 if name not in own and not re.search(r"_\d+$", name):
                     return True
     return False
+
+
+_NAMED = re.compile(rb"(?:\w|\.|->|\[[\w .+*/%-]*\])+")  # an array, by names and simple indices
+
+
+def indices(source: Source) -> Iterator[Change]:
+    """Rewrites the indices of arrays but those whose address is taken."""
+    for node in source.walk():
+        if node.type != "subscript_expression" or node.parent.type == "pointer_expression":
+            continue
+        array, index = source.text(node.field("argument")), node.field("indices")
+        if _NAMED.fullmatch(array) and not node.node.has_error:
+            yield index.begin + 1, 0, b"sim_index<decltype(" + array + b")>("
+            yield index.end - 1, 0, b")"
 
 
 def _place_of(entry: str) -> str | None:

@@ -108,3 +108,28 @@ def test_structs_that_calls_return_and_take_are_seen(name):
             run(name, f"wrong_{way}")
         assert caught.value.kind in ("race", "uninitialised shared memory"), way
         assert lines[caught.value.line - 1].endswith(("// stores", "// reads")), way
+
+
+@pytest.mark.parametrize("call", ["by_value(a[i])", "by_reference(a[i])", "(a[i] = returned(i)).x", "a[i].x"])
+def test_an_index_behind_the_last_struct_of_an_array_is_told(call):
+    if version_of(find_cpp_compiler())[0] == "clang":
+        pytest.skip("clang's own accesses are not looked at again: only gcc's are")
+    source = f"""
+    struct V {{ float x, y, z; }};
+    __device__ __noinline__ V returned(int i) {{ return {{(float)i, 2, 3}}; }}
+    __device__ __noinline__ float by_value(V v) {{ return v.x; }}
+    __device__ float by_reference(const V &v) {{ return v.x; }}
+    __global__ void k(float *y, int i) {{
+        __shared__ V s;
+        V a[4], *end = &a[4];
+        for (V *p = a; p < end; p++) *p = returned(p - a);
+        s = a[3];
+        y[0] = {call} + by_value(s);
+    }}
+    """
+    y = np.zeros(1, np.float32)
+    cudasim.kernel(source)[1, 1](y, 3)
+    assert y[0] == 6
+    with pytest.raises(cudasim.KernelFault, match="index 4 on an array") as caught:
+        cudasim.kernel(source)[1, 1](y, 4)
+    assert call in source.splitlines()[caught.value.line - 1]
