@@ -39,6 +39,7 @@ from cudasim.live.copies import (
     WITH_COPIES,
     has_unseen_copies,
     indices,
+    initial_values,
     name_the_lines_that_copy,
 )
 from cudasim.live.empty_loops import EMPTY_LOOP, let_empty_loops_stop
@@ -410,7 +411,7 @@ def compile_for_simulator(
     messages = _run(command, folder, read)
     if own == LISTING and has_unseen_copies(folder) and WITH_COPIES[0] not in flags:
         flags, text = (*flags, *WITH_COPIES), (folder / file).read_text()
-        (folder / file).write_text(rewritten(text, [indices]))
+        (folder / file).write_text(rewritten(text, [indices, initial_values]))
         try:
             return compile_for_simulator(compiler, flags, more, file, folder, read, header, libraries)
         except BuildError:  # an index of the source's own kind

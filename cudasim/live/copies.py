@@ -5,7 +5,8 @@ loads of a call that takes one by value. Where such a call, which was not inline
 that gcc lists, the source is compiled again with -fno-elide-constructors. Then each copy is a call of the
 struct's assignment or constructor, whose loads and stores gcc does instrument. These functions take
 references, and gcc lets a reference be one to the element behind an array's last one. So `s[i]` becomes
-`s[sim_index<decltype(s)>(i)]` there (cudasim/sim/cpp/language.hpp), which looks at the index by itself.
+`s[sim_index<decltype(s)>(i)]` there (cudasim/sim/cpp/language.hpp), which looks at the index by itself. And a
+call constructs a new object in its place: `new (p) V(f(x))` becomes `new (p) V(sim_result(f(x)))`.
 
 C++ declares most of these functions by itself, at the line of the struct, but faults and counts are to name
 the line that copies.
@@ -73,6 +74,20 @@ def indices(source: Source) -> Iterator[Change]:
         if _NAMED.fullmatch(array) and not node.node.has_error:
             yield index.begin + 1, 0, b"sim_index<decltype(" + array + b")>("
             yield index.end - 1, 0, b")"
+
+
+def initial_values(source: Source) -> Iterator[Change]:
+    """Rewrites what a constructor's initialiser or a new-expression would let a call store."""
+    for node in source.walk():
+        if node.type not in ("field_initializer", "new_expression") or node.node.has_error:
+            continue
+        values = [child for child in node.children if child.type in ("argument_list", "initializer_list")][
+            -1:
+        ]
+        for value in values[0].children if values else ():
+            if value.type in ("call_expression", "binary_expression", "conditional_expression"):
+                yield value.begin, 0, b"sim_result("
+                yield value.end, 0, b")"
 
 
 def _place_of(entry: str) -> str | None:

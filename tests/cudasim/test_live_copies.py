@@ -31,12 +31,19 @@ STORES = {
     "lambda": "auto h = [](int x) { return f(x); }; s[i] = h(i);",
     "template": "store(s + i, f(i));",
     "compound": "s[i] = f(0); __syncwarp(); s[i] += f(i);",
+    "placed": "new (s + i) V(f(i));",
+    "initialiser": "new ((Both *)s + i) Both(i);",
+    "list": "new ((Pair *)s + i) Pair{f(i), i % 2 ? g(i) : f(0) + f(i)};",
     "recursion": "s[i] = recursive(i, 9);",
     "plain": "V v = f(i); s[i] = v;",
 }
-PLACES = {"aggregate": "2 * i", "member": "2 * i + 1", "arrays": "2 * i", "array": "i % 2 * 64 + i / 2"}
+PLACES = {
+    **{"aggregate": "2 * i", "member": "2 * i + 1", "arrays": "2 * i", "array": "i % 2 * 64 + i / 2"},
+    **{"initialiser": "2 * i + 1", "list": "2 * i"},
+}
 TYPES = {"bytes": ("signed char", 3), "shorts": ("short", 3), "floats": ("float", 2), "ints": ("int", 10)}
 SOURCE = r"""
+#include <new>
 #define SET(a, b) (a) = (b)
 #define N __device__ __noinline__
 template <class T, class V> __device__ void store(T *p, V v) { *p = v; } // stores
@@ -53,6 +60,10 @@ N V f(int i) {{ V v; for (int k = 0; k < {length}; k++) v.a[k] = k ? k : i; retu
 N V g(int i) {{ V v = f(i); return v; }}
 N V f_of_f(int i) {{ return f(f(i).a[0]); }}
 N V recursive(int i, int depth) {{ return depth ? recursive(i, depth - 1) : f(i); }}
+struct Both {{
+    V a, b;
+    __device__ Both(int i) : a(g(i)), b{{f(i)}} {{}} // stores
+}};
 N V operator+(V a, V b) {{ a.a[1] += b.a[1]; return a; }}
 N V &V::operator+=(V v) {{ return *this = v; }}
 N float first(V v) {{ return v.a[0]; }}

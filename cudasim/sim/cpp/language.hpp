@@ -131,6 +131,11 @@ template <class T> using sim_given = typename sim_same<T>::type;
 
 template <class T> struct sim_is_float16 : std::false_type {};
 
+/* What a call returns, as an object of its own: see cudasim/live/copies.py. */
+template <class T> SIM_INLINE constexpr T &&sim_result(T &&returned) {
+    return static_cast<T &&>(returned);
+}
+
 /* The index i of an array of structs, checked as it is for a read of a member: see cudasim/live/copies.py. */
 template <class T> struct a_struct {
     char none;
