@@ -28,11 +28,15 @@ WITH_COPIES = ("-fno-elide-constructors", "-dA")
 
 _LIST = "statements.txt"
 LISTING = (f"-fdump-tree-optimized={_LIST}",)
-# A function in gcc's list of statements, and in it the variables that a thread has for itself, and the calls.
-_LISTED = re.compile(r"^;; Function .*\n(?:(?!;; Function ).*\n)*", re.M)
-_OWN = re.compile(r"^  (?!static )[^=();]*?\b(D\.\d+|\w+)(?:\[\d+\])*;$", re.M)
-_CALL = re.compile(r"^  (?:(?P<to>\S.*?) = )?(?!\.|__builtin_|__tsan_)\S.*? \((?P<arguments>.*)\);", re.M)
-_MEMORY = re.compile(r"(?:^|, )(?:MEM|\*|(?P<name>D\.\d+|[A-Za-z_]\w*)(?P<part>->|[.\[]|(?=,|$| \[)))")
+# A function in gcc's list of statements: its head, the variables that a thread has for itself, and the calls.
+_LISTED = re.compile(r"^;; Function (\S+).*\n(?:(?!;; Function ).*\n)*", re.M)
+_HEAD = re.compile(r"^\w.*\((.*)\)$", re.M)
+_OWN = re.compile(r"^  (?!static )[^=();]*?\b(D\.\d+|[\w#]+)(?:\[\d+\])*;$", re.M)
+_CALL = re.compile(
+    r"^  (?:(?P<to>\S.*?) = )?(?!\.|__builtin_|__tsan_)\S.*?(?<! =) \((?P<arguments>.*)\);", re.M
+)
+_OPERAND = re.compile(r"(?:^|, )(MEM\b|\*|[A-Za-z_][\w.#]*(?:\(D\)->|->)?)")
+_VALUE = re.compile(r"(|.*\.\d+|(?P<of>.*))_\d+")  # of no variable in memory, which gcc numbers
 
 _BUILT_IN = SOURCES / "sim" / "cpp" / "language.hpp"  # an access in it belongs to the line that calls
 _CLASS = re.compile(r"\(DIE \(\w+\) DW_TAG_(?:structure|class|union)_type\)\n(?:(?!.*\(DIE \().*\n)*")
@@ -42,7 +46,16 @@ _LOC = r"^[ \t]*\.loc[ \t]+(\d+ \d+ \d+)\b"
 _FUNCTION = re.compile(rf"^\.LFB\d+:\n(?:(?![ \t]*\.loc\b).*\n)*(?:{_LOC})?|\Z", re.M)
 
 # This text is also part of the cache key of a compiled library.
-COPIES = (*LISTING, _CALL.pattern, _MEMORY.pattern, *WITH_COPIES, _CLASS.pattern, _LOC, _FUNCTION.pattern)
+COPIES = (
+    *LISTING,
+    _CALL.pattern,
+    _OPERAND.pattern,
+    _VALUE.pattern,
+    *WITH_COPIES,
+    _CLASS.pattern,
+    _LOC,
+    _FUNCTION.pattern,
+)
 
 
 def has_unseen_copies(folder: Path) -> bool:
@@ -50,14 +63,17 @@ def has_unseen_copies(folder: Path) -> bool:
     listed = folder / _LIST
     text = listed.read_text(ASSEMBLY)
     listed.unlink()
-    for function in _LISTED.finditer(text):
-        own = set(_OWN.findall(function[0]))
+    functions = list(_LISTED.finditer(text))
+    names = {function[1] for function in functions}
+    for function in functions:
+        head = _HEAD.search(function[0])
+        own = {*names, *_OWN.findall(function[0]), *re.findall(r"(\w+)(?:,|$)", head[1] if head else "")}
         for call in _CALL.finditer(function[0]):
-            for place in _MEMORY.finditer(f"{call['to'] or ''}, {call['arguments']}"):
-                name = place["name"]
-                if name is None or place["part"] == "->":
-                    return True
-                if name not in own and not re.search(r"_\d+$", name):
+            for operand in _OPERAND.findall(f"{call['to'] or ''}, {call['arguments']}"):
+                value = _VALUE.fullmatch(operand)
+                if value and (value["of"] is None or value["of"] in own):
+                    continue
+                if re.match(r"D\.\d+|[\w#]*", operand)[0] not in own or operand.endswith("->"):
                     return True
     return False
 
