@@ -2,8 +2,9 @@
 
 C++ leaves the conversion of a float to an integer undefined if the integer cannot hold the value. A GPU
 returns the nearest value that the integer can hold (PTX ISA, "cvt"); x86 returns another one. So `(int)x`,
-`int(x)` and `static_cast<int>(x)` become `sim_cast<int>(x)` (cudasim/sim/cpp/conversions.hpp). A conversion
-without such a cast, as in `int i = x;`, is reported when it happens (cudasim/sim/undefined.c).
+`int(x)` and `static_cast<int>(x)` become `sim_cast<int>(x)` (cudasim/sim/cpp/conversions.hpp), and a
+variable's value, `int i = x;`, becomes `int i = sim_cast<int>(x);`. Another conversion without a cast, as in
+`a[i] = x;`, is reported when the integer cannot hold the float (cudasim/sim/undefined.c).
 """
 
 from __future__ import annotations
@@ -23,6 +24,21 @@ def _integer(text: bytes) -> bytes | None:
     """The integer type that the text names, else None."""
     found = _INTEGER.fullmatch(text)
     return found and b" ".join(found[1].split())
+
+
+# Expressions that may be floats. One with < or > is left out: it may have a template, and end elsewhere.
+_MAY_BE_FLOAT = {
+    *("identifier", "subscript_expression", "field_expression", "pointer_expression", "call_expression"),
+    *("parenthesized_expression", "conditional_expression", "unary_expression", "binary_expression"),
+}
+_PLACES = re.compile(rb"\b(?:threadIdx|blockIdx|blockDim|gridDim)\s*\.\s*[xyz]\b")
+
+
+def _may_be_float(source: Source, value: Node | None) -> bool:
+    if value is None or value.type not in _MAY_BE_FLOAT:
+        return False
+    text = source.text(value)
+    return not re.search(rb"[<>#]", text) and bool(re.search(rb"[A-Za-z_]\w*", _PLACES.sub(b"", text)))
 
 
 def _begins_a_statement(node: Node) -> bool:
@@ -47,6 +63,14 @@ def casts(source: Source) -> Iterator[Change]:
                 head = source.data[node.begin : value.begin]
                 yield node.begin, len(head), b"sim_cast<" + integer + b">(" + lines_in(head)
                 yield node.end, 0, b")"
+        elif node.type == "init_declarator":
+            value, declaration = node.field("value"), node.parent
+            integer = declaration.type == "declaration" and _integer(source.text(declaration.field("type")))
+            in_function = declaration.parent.type in ("compound_statement", "for_statement")
+            is_plain = node.field("declarator").type == "identifier" and _may_be_float(source, value)
+            if integer and in_function and is_plain:
+                yield value.begin, 0, b"sim_cast<" + integer + b">("
+                yield value.end, 0, b")"
         elif node.type == "call_expression":
             called, arguments = node.field("function"), node.field("arguments")
             text = source.text(called)

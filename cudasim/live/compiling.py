@@ -33,11 +33,22 @@ from cudasim.building.toolchains import ALL_FLAGS, ONLY_CHECKED_FLAGS, nvcc_tool
 from cudasim.counting.counted import only_checks
 from cudasim.live import torch_headers
 from cudasim.live.blind_loops import BLIND_LOOPS, flags_of_loops, list_blind_loops
+from cudasim.live.copies import (
+    COPIES,
+    LISTING,
+    WITH_COPIES,
+    has_unseen_copies,
+    indices,
+    initial_values,
+    name_the_lines_that_copy,
+)
+from cudasim.live.empty_loops import EMPTY_LOOP, let_empty_loops_stop
 from cudasim.live.host import HOST_ASSEMBLY
 from cudasim.live.messages import LAUNCH_CODE, explained, warnings_about
 from cudasim.live.padding import ASSEMBLY, PADDING, pad_shared_variables
 from cudasim.live.signature import Signature, Variable
 from cudasim.live.source import CPP, HOPPER, PROGRAM, Included, names_special_functions
+from cudasim.live.tree import rewritten
 
 # ------------------------------------------------------------------------------------------------------------
 # The code that is added after a source
@@ -238,6 +249,7 @@ def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
         *checks,
         *added,
         *("-fvisibility=hidden", "-fno-threadsafe-statics"),
+        "-gdwarf-4",  # in DWARF 5, binutils 2.40 takes a header's function that comes first for the source's
         "-fno-delete-null-pointer-checks",  # a kernel that only copies to a null pointer is left out without
         "-fno-plt",  # the simulator is called often
         "-fno-finite-loops",  # C++ lets a compiler leave out a loop that has no effect, also if it never ends
@@ -392,14 +404,24 @@ def compile_for_simulator(
     if names_special_functions(read.text):
         first = (*first, "-include", str(CPP / "special_functions.hpp"))
     folders = (f"-fdebug-prefix-map={folder}=.", *(f"-I{of}" for of in HEADER_FOLDERS), f"-I{CPP}")
-    if "clang" in identity_of(compiler):
-        more = (*more, "-fno-integrated-as")  # which would read the text of asm statements
-    command = [compiler, *flags, *first, *libraries, *folders, *more, "-S", file, "-o", "kernels.s"]
+    is_clang = "clang" in identity_of(compiler)
+    # clang's own assembler would read the text of asm statements.
+    own = ("-fno-integrated-as",) if is_clang else LISTING if _is_watched(flags) else ()
+    command = [compiler, *flags, *first, *libraries, *folders, *more, *own, "-S", file, "-o", "kernels.s"]
     messages = _run(command, folder, read)
+    if own == LISTING and has_unseen_copies(folder) and WITH_COPIES[0] not in flags:
+        flags, text = (*flags, *WITH_COPIES), (folder / file).read_text()
+        (folder / file).write_text(rewritten(text, [indices, initial_values]))
+        try:
+            return compile_for_simulator(compiler, flags, more, file, folder, read, header, libraries)
+        except BuildError:  # an index of the source's own kind
+            (folder / file).write_text(text)
+            return compile_for_simulator(compiler, flags, more, file, folder, read, header, libraries)
     _refuse_inline_ptx(folder / "kernels.s", read)
     _name_a_line_for_each(folder / "kernels.s")
     if _is_watched(flags):
-        _let_empty_loops_stop(folder / "kernels.s")
+        let_empty_loops_stop(folder / "kernels.s")
+        name_the_lines_that_copy(folder / "kernels.s")
     else:
         list_blind_loops(folder / "kernels.s", read.texts.values())
     pad_shared_variables(folder / "kernels.s")
@@ -456,35 +478,8 @@ def _name_a_line_for_each(assembly: Path) -> None:
         assembly.write_text(named, ASSEMBLY)
 
 
-# A loop without an end and without a body: one instruction that jumps to itself. clang writes comments too.
-_NO_MORE = r"[ \t]*(?:(?:#|//).*)?\n"
-_EMPTY_LOOP = re.compile(
-    rf"^(?P<label>\.\w+):{_NO_MORE}"
-    rf"(?P<between>(?:[ \t]*\.(?:loc|p2align)\b.*\n|\.\w+:{_NO_MORE}|{_NO_MORE})*)"
-    r"[ \t]*(?P<jump>jmp|b)[ \t]+(?P=label)[ \t]*$",
-    re.M,
-)
-
 # The version of the changes in a compiler's assembly: after a new one, kernels are compiled again.
-REWRITES = (*PADDING, *BLIND_LOOPS, _EMPTY_LOOP.pattern, _BLOCK_WITHOUT_LINE.pattern)
-
-
-def _let_empty_loops_stop(assembly: Path) -> None:
-    """Adds the call of the counted simulator (sim/counted/basic_blocks.c) to loops without a body, where the
-    compiler adds none."""
-    # The loop never ends, so it needs no register; the stack pointer may not be aligned for a call.
-    calls = {
-        "jmp": "andq\t$-16, %rsp\n\tcall\t__sanitizer_cov_trace_pc@PLT",
-        "b": "bl\t__sanitizer_cov_trace_pc",
-    }
-
-    def with_call(match: re.Match) -> str:
-        label, jump = match["label"], match["jump"]
-        return f"{label}:\n{match['between']}\t{calls[jump]}\n\t{jump}\t{label}"
-
-    text = assembly.read_text(ASSEMBLY)
-    if _EMPTY_LOOP.search(text):
-        assembly.write_text(_EMPTY_LOOP.sub(with_call, text), ASSEMBLY)
+REWRITES = (*PADDING, *COPIES, *BLIND_LOOPS, EMPTY_LOOP.pattern, _BLOCK_WITHOUT_LINE.pattern)
 
 
 def _run(command: list[str], folder: Path, read: Included) -> str:

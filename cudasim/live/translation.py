@@ -10,7 +10,6 @@ from cudasim.live.exits import exits
 from cudasim.live.host import Host
 from cudasim.live.launch_bounds import launch_bounds
 from cudasim.live.ptx import with_ptx
-from cudasim.live.results import results
 from cudasim.live.shifts import shifts
 from cudasim.live.swap_loops import with_volatile_first_reads
 from cudasim.live.text import blanked, closing, line_of, open_braces, without_directives
@@ -97,18 +96,17 @@ def _launches_together(source: str) -> str:
     return source
 
 
-ALL = frozenset({"casts", "shifts", "results"})
+ALL = frozenset({"casts", "shifts"})
 
 
 def as_cpp(source: str, first_line: int = 1, values: frozenset[str] = ALL, host: Host | None = None) -> str:
     """Rewrites the parts of CUDA C++ that are not C++; lines keep their numbers.
 
     values: what is rewritten to have a GPU's value where C++ defines none: casts to integers (casts.py) and
-    shifts (shifts.py). Also "results": lets the simulator see a struct that a call returns (results.py), and
-    "dependent": adds the word `template` where C++ needs it (dependent.py). host: for a whole program, whose
-    host code is rewritten too (host.py) and keeps C++'s values.
+    shifts (shifts.py). Also "dependent": adds the word `template` where C++ needs it (dependent.py). host:
+    for a whole program, whose host code is rewritten too (host.py) and keeps C++'s values.
     """
-    rules = {"shifts": shifts, "casts": casts, "results": results, "dependent": dependent}
+    rules = {"shifts": shifts, "casts": casts, "dependent": dependent}
     chosen = [*(rules[name] for name in values), exits, launch_bounds]
     if host is not None:
         chosen = [host.of_kernels(rule) for rule in chosen]

@@ -166,3 +166,11 @@ def test_an_initialiser_that_crashes_is_an_error():
     source = "const int SIZE = *(volatile int *)0;\n__global__ void one(int *y) { *y = 1; }"
     with pytest.raises(BuildError, match=r"initialiser of a variable.* loaded, ends the process: SIGSEGV"):
         cudasim.kernel(source)[1, 1](np.zeros(1, np.int32))
+
+
+def test_a_header_whose_function_comes_first_is_named(tmp_path):
+    header = "__device__ __noinline__ void set(float *y, int i) {\n    y[i] = 1;\n}\n"
+    (tmp_path / "first.cuh").write_text(header)
+    source = '#include "first.cuh"\n__global__ void k(float *y) { set(y, threadIdx.x); }\n'
+    with pytest.raises(cudasim.KernelFault, match=r"in k \(first.cuh:2\)"):
+        cudasim.kernel(source, include=[tmp_path])[1, 33](np.zeros(32, np.float32))

@@ -132,3 +132,22 @@ def test_what_cannot_be_rewritten_is_said():
     with pytest.warns(UserWarning, match=r"casts\.cu: warning: shifts and casts to integers are C\+\+'s"):
         Kernel(program, "casts")[1, 1](to)
     assert to[0] == 3
+
+
+def test_what_a_variable_begins_with_is_converted_as_on_a_gpu():
+    source = """
+    template <class T> __device__ T twice(T x) { return x * 2; }
+    __global__ void k(unsigned *y, const float *x) {
+        unsigned a = x[0], b = twice(x[1]);
+        const int c = x[2] * 3, d = (a != b) ? x[3] : 0;
+        unsigned char e = x[4];
+        const int m = 2, n = m * 4;
+        for (int i = n - threadIdx.x, j = x[5]; i > 0; i--) y[5] = j;
+        int f[n] = {5}, *p = f, g = twice<int>(x[4]);
+        y[0] = a, y[1] = b, y[2] = c, y[3] = d, y[4] = e, y[6] = *p, y[7] = g;
+    }
+    """
+    y = np.zeros(8, np.uint32)
+    for unchecked in (False, True):
+        cudasim.kernel(source)[1, 1](y, np.float32([5e9, -3, 1e10, -4e9, 300, np.nan]), unchecked=unchecked)
+        assert y.tolist() == [2**32 - 1, 0, 2**31 - 1, 2**31, 300 - 256, 0, 5, 600]

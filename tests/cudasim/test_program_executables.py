@@ -1,5 +1,4 @@
-"""Executables: CMake builds them by the toolkit's file for it; what they tell where no Python runs them; and why
-a program cannot begin or go on."""
+"""Executables: how CMake builds them, what they tell where no Python runs them, and why one cannot go on."""
 
 import re
 import shutil

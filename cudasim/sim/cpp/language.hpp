@@ -131,9 +131,23 @@ template <class T> using sim_given = typename sim_same<T>::type;
 
 template <class T> struct sim_is_float16 : std::false_type {};
 
-/* What a call returns, as an object of its own: cudasim/live/results.py. */
+/* What a call returns, as an object of its own: see cudasim/live/copies.py. */
 template <class T> SIM_INLINE constexpr T &&sim_result(T &&returned) {
     return static_cast<T &&>(returned);
+}
+
+/* The index i of an array of structs, checked as it is for a read of a member: see cudasim/live/copies.py. */
+template <class T> struct a_struct {
+    char none;
+};
+template <class T, size_t N> static constexpr a_struct<T> sim_elements[N] = {};
+template <class Array, class Index> SIM_INLINE constexpr Index sim_index(Index i) {
+    using A = std::remove_reference_t<Array>;
+    using T = std::remove_extent_t<A>;
+    if constexpr (std::is_array<A>::value && !std::is_scalar<T>::value && std::extent<A>::value > 0)
+        return sim_elements<T, std::extent<A>::value>[i].none ? 0 : i;
+    else
+        return i;
 }
 
 template <class To, class From> SIM_INLINE To sim_bits(From from) {

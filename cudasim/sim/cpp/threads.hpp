@@ -51,10 +51,28 @@ static constexpr bool sim_is_watched = true;
 SIM_INLINE void sim_leave() {
     sim_thread_leaves();
 }
+/* An argument, on the thread's stack: a struct's own constructor may copy it, which is watched
+ * (cudasim/live/copies.py), and elsewhere it is in memory of the host. */
+template <class P, bool = std::is_trivially_copyable<P>::value> struct sim_own_argument {
+    alignas(P) char bytes[sizeof(P)];
+    __attribute__((no_sanitize("thread"), always_inline)) explicit sim_own_argument(const void *from) {
+        __builtin_memcpy(bytes, from, sizeof bytes);
+    }
+    SIM_INLINE_MEMBER operator P &() {
+        return *(P *)bytes;
+    }
+};
+template <class P> struct sim_own_argument<P, false> {
+    void *value;
+    SIM_INLINE_MEMBER explicit sim_own_argument(void *value) : value(value) {}
+    SIM_INLINE_MEMBER operator P &() {
+        return *(P *)value;
+    }
+};
 template <class... P, class Kernel, size_t... I>
 __attribute__((no_sanitize("thread"))) SIM_INLINE void
 sim_run_threads(const Kernel &kernel, void *const *values, std::index_sequence<I...>) {
-    sim_call_thread(kernel, *(P *)values[I]...);
+    sim_call_thread(kernel, (P &)sim_own_argument<P>(values[I])...);
     sim_come_to_end();
 }
 
