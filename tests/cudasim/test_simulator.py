@@ -16,6 +16,7 @@ from cudasim.building.compilers import find_c_compiler
 from cudasim.building.digests import digest, digest_of_headers
 from cudasim.building.library import held, replacing
 from cudasim.building.places import SOURCES, build_folder
+from cudasim.live.compiling import identity_of
 
 CHECKS = Path(__file__).parent / "sim" / "checks.c"
 SIMULATOR = SOURCES / "sim"
@@ -29,25 +30,28 @@ BUILDS = {
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
 
 
-def compiled(name, *command) -> Path:
-    """What a command makes, which gets `-o` and a path: made once for all tests, processes and runs."""
-    folder = build_folder() / "checks" / digest(digest_of_headers((SOURCES, CHECKS.parent)), *command)[:16]
+def compiled(name, command, files, libraries=()) -> Path:
+    """What a command makes of the files: once for all tests, processes and runs."""
+    texts = digest(*(path.read_bytes() for path in files))
+    key = digest(
+        digest_of_headers((SOURCES, CHECKS.parent)), texts, COMPILER, identity_of(COMPILER), *command
+    )
+    folder = build_folder() / "checks" / key[:16]
     with held(folder):
         if not (folder / name).exists():
             with replacing(folder / name) as temporary:
-                result = subprocess.run([*command, "-o", temporary], capture_output=True, text=True)
+                whole = [COMPILER, *command, *map(str, files), "-o", temporary, *libraries]
+                result = subprocess.run(whole, capture_output=True, text=True)
                 assert result.returncode == 0, result.stderr
     return folder / name
 
 
 def compile_c(name, source: Path, *flags, shared=()) -> Path:
-    """The source and the simulator. shared: flags that the linker alone gets."""
-    command = [COMPILER, *FLAGS, f"-I{SOURCES}", *flags]
+    """The source and the simulator. shared: flags for the linker alone."""
+    command = [*FLAGS, f"-I{SOURCES}", *flags]
     sources = sorted(path for pattern in ("*.c", "hopper/*.c") for path in SIMULATOR.glob(pattern))
-    texts = digest(*(path.read_bytes() for path in (*sources, source)))
-    version = f"-DSOURCES={texts[:16]}"
-    simulator = compiled("simulator.o", *command, version, "-r", "-nostdlib", *map(str, sources))
-    return compiled(name, *command, version, *shared, str(source), str(simulator), "-lm", "-pthread")
+    simulator = compiled("simulator.o", [*command, "-r", "-nostdlib"], sources)
+    return compiled(name, [*command, *shared], [source, simulator], ["-lm", "-pthread"])
 
 
 @pytest.fixture(scope="module", params=BUILDS)
