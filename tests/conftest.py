@@ -1,3 +1,4 @@
+import gc
 import os
 
 import hypothesis
@@ -31,6 +32,12 @@ def pytest_collection_modifyitems(items):
         parameters = getattr(item, "callspec", None)
         if parameters and parameters.params.get("device") == torch.device("cpu"):
             item.add_marker("simulator")
+
+
+def pytest_collection_finish():
+    # Modules and tests stay to the end, so that no collection of garbage has to look at them again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

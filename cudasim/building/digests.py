@@ -5,8 +5,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-from collections.abc import Iterable
-from glob import glob
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 
@@ -16,6 +15,10 @@ def digest(*parts: str | bytes) -> str:
         data = part.encode() if isinstance(part, str) else part
         state.update(len(data).to_bytes(8, "little") + data)
     return state.hexdigest()
+
+
+# For each new kernel it is asked whether the simulator's hundred objects are of these sources and flags.
+kept_digest = functools.lru_cache(1024)(digest)
 
 
 def as_of(path: str | Path) -> tuple[int, int, int, int]:
@@ -30,16 +33,20 @@ def digest_of_files(files: tuple[tuple, ...], *before: str) -> str:
     return digest(*before, *(part for path, name, _ in files for part in (name, Path(path).read_bytes())))
 
 
+def _headers_in(folder: str | Path, before: str = "") -> Iterator[tuple]:
+    """Of each header: its path, its name below the folder, and what `as_of()` tells."""
+    with os.scandir(folder) as entries:
+        found = sorted(entries, key=lambda entry: entry.name)
+    for entry in found:
+        # While a wheel is made, build/ has a second copy of all sources.
+        if entry.name.startswith(".") or (entry.name == "build" and not before):
+            continue
+        name = f"{before}{entry.name}"
+        if entry.is_dir():
+            yield from _headers_in(entry.path, f"{name}/")
+        elif name.endswith(".h"):
+            yield entry.path, name, as_of(entry.path)
+
+
 def digest_of_headers(folders: Iterable[Path]) -> str:
-    # While a wheel is made, build/ has a second copy of all sources.
-    return digest_of_files(
-        tuple(
-            (path, name, as_of(path))
-            for folder in folders
-            for name in sorted(
-                glob("**/*.h", root_dir=folder, recursive=True), key=lambda name: name.split("/")
-            )
-            if not name.startswith("build/")
-            for path in (os.path.join(folder, name),)
-        )
-    )
+    return digest_of_files(tuple(header for folder in folders for header in _headers_in(folder)))

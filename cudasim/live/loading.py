@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import signal
 import subprocess
@@ -125,22 +126,28 @@ def _try_initialisers(path: Path):
     raise BuildError(f"the initialiser of a variable, which runs when the source is loaded, {how}".rstrip())
 
 
-def load(path: Path, device: str, instances: Sequence[Instance], structs: dict) -> Loaded:
-    interface = cffi.FFI()
-    interface.include(ffi())
-    interface.cdef(_DESCRIPTIONS)
-    for index in range(len(instances)):
-        interface.cdef(f"const sim_named *parameters_{index}(void);")
-        if device == "cpu":
-            interface.cdef(f"void enter_{index}(const void *arguments);")
-            interface.cdef(f"unsigned cluster_{index}(int axis);")
+@functools.cache
+def _interface(on_simulator: bool, instances: int, structs: int) -> cffi.FFI:
+    """The interface of every library with so many kernels and structs: cffi takes long to read it."""
+    functions = [f"const sim_named *members_{index}(void);" for index in range(structs)]
+    for index in range(instances):
+        functions.append(f"const sim_named *parameters_{index}(void);")
+        if on_simulator:
+            functions.append(f"void enter_{index}(const void *arguments);")
+            functions.append(f"unsigned cluster_{index}(int axis);")
         else:
             sizes = "dim3 grid, dim3 block, unsigned long long shared_bytes"
-            interface.cdef(f"int launch_{index}({sizes}, void **arguments, void *stream);")
-    for index in range(len(structs)):
-        interface.cdef(f"const sim_named *members_{index}(void);")
-    if device != "cpu":
-        interface.cdef("const char *error_string(int error);")
+            functions.append(f"int launch_{index}({sizes}, void **arguments, void *stream);")
+    if not on_simulator:
+        functions.append("const char *error_string(int error);")
+    interface = cffi.FFI()
+    interface.include(ffi())
+    interface.cdef(_DESCRIPTIONS + "\n".join(functions))
+    return interface
+
+
+def load(path: Path, device: str, instances: Sequence[Instance], structs: dict) -> Loaded:
+    interface = _interface(device == "cpu", len(instances), len(structs))
     if device == "cpu":
         simulator().load()  # the loader then finds it by its name
         _try_initialisers(path)

@@ -10,6 +10,8 @@ import torch
 
 import fgn
 from cudasim.building.compilers import find_c_compiler, version_of
+from cudasim.building.library import held
+from cudasim.building.places import build_folder
 from cudasim.counting import counted
 from fgn.chains import Shape, problem, random_inputs
 from fgn.functional import plan_of, run_chain
@@ -249,13 +251,19 @@ def planted_headers() -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def planted(tmp_path_factory):
-    """A library of hopper.cu with the headers that have the mistakes."""
-    folder = tmp_path_factory.mktemp("planted")
-    (folder / "hopper").mkdir()
-    for file, text in planted_headers().items():
-        (folder / "hopper" / file).write_text(text)
-    shutil.copy(Path(__file__).parent / "faults" / "hopper.cu", folder / "planted.cu")
+def planted():
+    """A library of hopper.cu with the headers that have the mistakes, built once for all processes."""
+    folder = build_folder() / "planted"
+    with held(folder):
+        shutil.rmtree(folder / "hopper", ignore_errors=True)
+        (folder / "hopper").mkdir()
+        for file, text in planted_headers().items():
+            (folder / "hopper" / file).write_text(text)
+        shutil.copy(Path(__file__).parent / "faults" / "hopper.cu", folder / "planted.cu")
+        return planted_library(folder)
+
+
+def planted_library(folder: Path):
     library = COUNTED_SIMULATOR.with_kernels(
         "planted", "mistakes", ("planted.cu",), folder, headers=(SOURCES / "hopper",), directory=folder
     )
