@@ -137,10 +137,10 @@ template <class T> SIM_INLINE constexpr T &&sim_result(T &&returned) {
 }
 
 /* The index i of an array of structs, checked as it is for a read of a member: see cudasim/live/copies.py. */
-template <class T> struct a_struct {
+template <class T> struct sim_a_struct {
     char none;
 };
-template <class T, size_t N> static constexpr a_struct<T> sim_elements[N] = {};
+template <class T, size_t count> static constexpr sim_a_struct<T> sim_elements[count] = {};
 template <class Array, class Index> SIM_INLINE constexpr Index sim_index(Index i) {
     using A = std::remove_reference_t<Array>;
     using T = std::remove_extent_t<A>;
