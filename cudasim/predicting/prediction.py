@@ -187,7 +187,8 @@ class Prediction:
                 f"  L2 {_us(terms.l2)}: {traffic.l2_read / 1e6:,.1f} MB read, "
                 f"{traffic.l2_written / 1e6:,.1f} MB written",
                 f"  DRAM {_us(terms.dram)}: {traffic.dram_read / 1e6:,.1f} MB read, "
-                f"{traffic.dram_written / 1e6:,.1f} MB written, nothing in L2 before",
+                f"{traffic.dram_written / 1e6:,.1f} MB written, nothing in L2 before"
+                + ("; one block does not show what blocks share" if ran == 1 < self.sample.total else ""),
                 f"  the launch itself {_us(terms.launch)}"
                 + (f"; all blocks start in {_us(terms.starts)}" if terms.starts > terms.seconds / 2 else ""),
                 "  a warp's clocks by line:",

@@ -181,6 +181,19 @@ def test_what_blocks_share_is_read_once_from_dram():
     assert traffic.l2_read > 10 * traffic.dram_read
 
 
+def test_one_block_does_not_show_what_blocks_share():
+    kernel = cudasim.kernel(
+        "__global__ void sums(float *y, const float *x, int n) {"
+        " float sum = 0;"
+        " for (int i = 0; i < n; i++) sum += x[i];"
+        " y[blockIdx.x * blockDim.x + threadIdx.x] = sum; }"
+    )
+    y, x = np.zeros(64 * 256, np.float32), np.ones(1 << 12, np.float32)
+    for seconds, told in ((1e-3, True), (4.0, False)):
+        found = cudasim.predict(kernel[64, 256], y, x, x.size, gpu="H200", seconds=seconds)
+        assert ("one block does not show what blocks share" in found.why) is told
+
+
 STRIDED = """
 __global__ void strided(float *out, int step, int lanes) {
     __shared__ __align__(16) float tile[2048];
