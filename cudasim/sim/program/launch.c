@@ -163,6 +163,7 @@ static void *tell_long_kernels(void *unused) {
                     "where it is\n",
                     kernel, launched_in, launched_at);
     }
+    return NULL;
 }
 
 static void watch_for_long_kernels(void) {
