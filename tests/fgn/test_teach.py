@@ -12,6 +12,7 @@ from fgn.functional import LIBRARY
 from fgn.measure.accuracy import TORCH
 from fgn.measure.machine import Machine
 from fgn.measure.records import recorded
+from fgn.native.source import source_text
 from fgn.plot import lessons
 from fgn.plot import results as plot
 from fgn.plot.roofline import chain_roofline
@@ -81,7 +82,7 @@ def test_bytes_of_one_launch_are_those_of_the_floor():
 )
 def test_the_planned_product_has_the_tile_of_the_kernel_that_is_shown(version, file, name, field):
     problem = fgn.problem.find_problem(NAME, (1024, 512, 4096, 16))
-    written = re.search(rf"^#define {name} (\d+)\b", fgn.native.source.source_text(file), re.M)
+    written = re.search(rf"^#define {name} (\d+)\b", source_text(file), re.M)
     assert getattr(teach.planned_product(problem, version), field) == int(written[1])
 
 
