@@ -20,6 +20,8 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
+from recorded import measured_now
+
 _HERE = Path(__file__).parent
 # The width of a square of floats, plain and checked (the reduction sums all of its elements), and the work in
 # it, in what a time is divided by.
@@ -69,8 +71,7 @@ def main():
     parser.add_argument("--record", type=Path)
     parser.add_argument("--commit", default="")
     given = parser.parse_args()
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=_HERE, capture_output=True, text=True)
-    made = rows(given.times, given.commit or head.stdout.strip())
+    made = rows(given.times, given.commit or measured_now()[1])
     for name, how, nanoseconds, ratio, *_ in made:
         print(f"{name:10} {how:6} {nanoseconds:>8} ns{f', {ratio} times C' if ratio else ''}")
     if given.record:

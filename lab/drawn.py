@@ -12,13 +12,12 @@ their names.
 from __future__ import annotations
 
 import csv
-import hashlib
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
+
+from recorded import is_ours, measured_now, sha_of
 
 PROGRAMS = 4
 _SOURCES = (".cu", ".cpp", ".cc", ".c")
@@ -29,14 +28,6 @@ _ELSEWHERE = re.compile(
     r"|gl_helper|cpu_bitmap|cpu_anim",
     re.I,
 )
-
-
-def _sha(name: str) -> str:
-    return hashlib.sha1(name.encode()).hexdigest()
-
-
-def is_ours(repository: str) -> bool:
-    return int(_sha(repository)[0], 16) % 2 == 0
 
 
 def sources_of(main: Path, texts: dict[Path, str]) -> list[Path]:
@@ -72,7 +63,7 @@ def drawn(root: Path) -> Iterator[tuple[str, Path, list[Path]]]:
                 continue
             if any(of.suffix == ".cu" for of in sources):
                 found.append((main, sources))
-        found.sort(key=lambda of: _sha(str(of[0].relative_to(folder))))
+        found.sort(key=lambda of: sha_of(str(of[0].relative_to(folder))))
         for main, sources in found[:PROGRAMS]:
             yield folder.name.replace("+", "/", 1), main, sources
 
@@ -87,10 +78,8 @@ def main():
     with record.open("w", newline="") as file:
         out = csv.writer(file, lineterminator="\n")
         out.writerow(("repository", "at", "program", "half", "date", "commit"))
-        of = ["git", "-C", str(Path(__file__).parent), "rev-parse", "HEAD"]
-        here = subprocess.run(of, capture_output=True, text=True, check=True).stdout.strip()
-        when = datetime.now(UTC).isoformat(timespec="seconds")
-        out.writerows((*row, "ours" if is_ours(row[0]) else "aside", when, here) for row in rows)
+        now = measured_now()
+        out.writerows((*row, "ours" if is_ours(row[0]) else "aside", *now) for row in rows)
     print(sum(is_ours(row[0]) for row in rows), "of ours,", len(rows), "in all")
 
 

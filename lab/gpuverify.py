@@ -27,7 +27,7 @@ from pathlib import Path
 
 import pandas as pd
 import torch
-from programs import is_ours
+from recorded import is_ours
 
 import cudasim
 from cudasim.building.library import BuildError

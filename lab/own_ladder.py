@@ -11,12 +11,11 @@ than when it was profiled has no prediction; `why` says so.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
+from recorded import measured_now
 
 from cudasim.predicting.of_calls import predict_call
 from fgn.calls import run_chain
@@ -102,16 +101,13 @@ def predict():
     every = profiled()
     done = pd.read_csv(RECORD) if RECORD.exists() else pd.DataFrame(columns=CALL)
     calls = set(map(tuple, done[CALL].astype(str).to_numpy()))
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=HERE, capture_output=True, text=True
-    ).stdout.strip()
     known: dict[tuple, dict] = {}
     for call, rows in every.groupby(CALL, sort=False):
         if tuple(map(str, call)) in calls:
             continue
         began = time.perf_counter()
         new = pd.DataFrame(predicted_call(rows, known))
-        new["date"], new["commit"] = datetime.now(UTC).isoformat(timespec="seconds"), commit
+        new["date"], new["commit"] = measured_now()
         done = pd.concat([done, new]) if len(done) else new
         done.to_csv(RECORD, index=False)
         print(*call, f"{time.perf_counter() - began:.0f} s", flush=True)

@@ -37,7 +37,6 @@ import argparse
 import atexit
 import csv
 import functools
-import hashlib
 import os
 import re
 import resource
@@ -49,11 +48,11 @@ import tempfile
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import program_suites
 from program_suites import SOURCES, Program, WithMakefile
+from recorded import is_ours, measured_now, sha_of
 from smaller_sources import smaller
 
 _GOOD = re.compile(
@@ -88,10 +87,6 @@ _SUITES = (
     *("hecbench", "samples", "pmpp", "course", "single_files"),
     *("polybench", "rodinia", "shoc", "parboil", "mini_apps", "drawn"),
 )
-
-
-def is_ours(name: str) -> bool:
-    return int(hashlib.sha1(name.encode()).hexdigest()[0], 16) % 2 == 0
 
 
 def outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
@@ -152,8 +147,9 @@ def _outcome(of: Program, seconds: int, sizes: list[int]) -> tuple[str, str]:
     # Too small a size is wrong for many a program, so the largest counts, which may be too slow. But what
     # verifies nothing of a small one verifies nothing of a large one.
     results = [result for result, *_ in tried]
-    nothing = "runs, verifies nothing"
-    counted = nothing if nothing in results else "too slow" if "too slow" in results else results[-1]
+    counted = "too slow" if "too slow" in results else results[-1]
+    if counted == "too slow" and "runs, verifies nothing" in results:
+        counted = "runs, verifies nothing"
     return counted, "; ".join(f"{given}: {result} {why}" for result, given, why in tried if why)
 
 
@@ -258,15 +254,7 @@ def _row(suite: str, of: Program, root: Path, seconds: int, sizes: list[int]) ->
     why = why.replace(str(root), "").strip()[:200]  # no path of this machine
     half = "ours" if is_ours(of.divided_by) else "aside"
     print(f"{of.name:28} {time.monotonic() - began:5.1f} s  {result:24} {why[:150]}", flush=True)
-    return suite, of.name, half, result, why, *_measured()
-
-
-def _measured() -> tuple[str, str]:
-    """When, and of which commit."""
-    asked = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
-    )
-    return datetime.now(UTC).isoformat(timespec="seconds"), asked.stdout.strip()
+    return suite, of.name, half, result, why, *measured_now()
 
 
 def _record(path: Path, rows: dict[tuple[str, str], tuple]):
@@ -298,7 +286,7 @@ def main():
     given = parser.parse_intermixed_args()
     root, nvcc = given.root.resolve(), given.nvcc.resolve()
     programs = list(getattr(program_suites, given.suite)(root, nvcc))
-    programs.sort(key=lambda of: hashlib.sha1(of.name.encode()).hexdigest())
+    programs.sort(key=lambda of: sha_of(of.name))
     chosen = [of for of in programs if is_ours(of.divided_by) == (given.half == "ours")][
         : given.limit or None
     ]

@@ -28,7 +28,6 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from datetime import UTC, datetime
 from itertools import combinations, repeat
 from multiprocessing import get_context
 from pathlib import Path
@@ -37,6 +36,7 @@ import pandas as pd
 import speed_calls
 import torch
 from corpus import include_folders
+from recorded import measured_now
 from speed_calls import calls
 from speed_calls.calls import Timed, half
 from speed_sets import SETS, set_of
@@ -101,14 +101,6 @@ def _row(number: int, repository: str, launch: Timed) -> dict:
     sizes = {"grid": str(launch.grid), "block": str(launch.block), "shared": launch.shared}
     names = {"number": number, "repository": repository, "half": half(repository), "kernel": launch.kernel}
     return {**names, "template": template, **sizes, "ladder": launch.ladder}
-
-
-def _now() -> tuple[str, str]:
-    """The date, and the commit of the checkout; "" where it is none."""
-    asked = subprocess.run(
-        ["git", "rev-parse", "HEAD"], cwd=Path(__file__).parent, capture_output=True, text=True
-    )
-    return datetime.now(UTC).isoformat(timespec="seconds"), asked.stdout.strip()
 
 
 def _write(table: pd.DataFrame, out: Path):
@@ -228,7 +220,7 @@ def time_all(directory: Path, out: Path):
     rows = list(_rows_of(directory, errors, lambda _: [], "child"))
     table = pd.DataFrame(rows)
     table.insert(0, "gpu", torch.cuda.get_device_name())
-    table["date"], table["commit"] = _now()
+    table["date"], table["commit"] = measured_now()
     table.to_csv(out, index=False)
     bad = table[table["error"] != ""]
     print(f"{len(table)} launches, {len(bad)} with an error")
@@ -272,7 +264,7 @@ def record(times: Path, limits: Path, out: Path):
     timed, limited = pd.read_csv(times), pd.read_csv(limits)
     said = limited[["number", *(name for name in METRICS if name in limited)]]
     table = timed[timed["error"].isna()].merge(said, on="number", how="left")
-    table["commit"] = table["commit"].fillna(_now()[1])
+    table["commit"] = table["commit"].fillna(measured_now()[1])
     _write(table[[name for name in RECORDED if name in table]], out)
 
 
@@ -305,7 +297,7 @@ def predict_all(directory: Path, out: Path, gpus: list[str]):
         rows.append(row)
         print(f"{number} {repository} {launch.kernel} {row.get(f'{gpus[0]} us', row['error'])}", flush=True)
     table = pd.DataFrame(rows).drop(columns="number")
-    table["date"], table["commit"] = _now()
+    table["date"], table["commit"] = measured_now()
     _write(table, out)
 
 
