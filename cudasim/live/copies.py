@@ -97,10 +97,8 @@ def initial_values(source: Source) -> Iterator[Change]:
     for node in source.walk():
         if node.type not in ("field_initializer", "new_expression") or node.node.has_error:
             continue
-        values = [child for child in node.children if child.type in ("argument_list", "initializer_list")][
-            -1:
-        ]
-        for value in values[0].children if values else ():
+        lists = [child for child in node.children if child.type in ("argument_list", "initializer_list")]
+        for value in lists[-1].children if lists else ():
             if value.type in ("call_expression", "binary_expression", "conditional_expression"):
                 yield value.begin, 0, b"sim_result("
                 yield value.end, 0, b")"

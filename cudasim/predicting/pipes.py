@@ -129,8 +129,7 @@ _LATENCY = {
 
 
 def latency_of(instruction: MachineInstruction, card: Card, of_loads: float) -> float:
-    """Clocks until the result can be used. of_loads: of a load of global or local memory
-    at this place."""
+    """Clocks until the result can be used. of_loads: of a load of global or local memory at this place."""
     name = instruction.name
     if name in ("LDS", "LDSM"):
         return card.latency["shared"]

@@ -30,7 +30,7 @@ uintptr_t sim_instruction_of(const void *context) {
 #endif
 }
 
-static uintptr_t stack_pointer_of(const void *context) {
+uintptr_t sim_stack_pointer_of(const void *context) {
 #if defined(__x86_64__)
     return (uintptr_t)((const ucontext_t *)context)->uc_mcontext.gregs[REG_RSP];
 #elif defined(__aarch64__)
@@ -69,7 +69,7 @@ static void report(int number, const siginfo_t *info, const void *context) {
     const struct sim_site *updates = sim_worker->updates;
     sim_worker->updates = NULL;
     enum { SIGNAL_FRAME_BYTES = 16 << 10 };
-    uintptr_t left = stack_pointer_of(context) - (uintptr_t)sim_worker->fiber->stack;
+    uintptr_t left = sim_stack_pointer_of(context) - (uintptr_t)sim_worker->fiber->stack;
     if (info->si_code == SI_KERNEL && left < SIGNAL_FRAME_BYTES) /* no room for the signal of turns.c */
         sim_report_overflow(&access);
     if (info->si_code == SI_KERNEL) { /* x86-64: address bits that it does not have; which, it does not say */

@@ -8,3 +8,4 @@ void sim_release_crashes(void); /* ends what the last call of sim_catch_crashes(
 void sim_have_signal_stack(
     void); /* for this OS thread: a kernel may have used up the stack that it runs on */
 uintptr_t sim_instruction_of(const void *context); /* that a signal came at */
+uintptr_t sim_stack_pointer_of(const void *context);

@@ -73,6 +73,11 @@ RACES = {
         "set<<<1, 16, 0, t>>>(a + 16, 4, 2);",
         "writes byte 64 of a, which cudaMemcpy2DAsync at .* may still be writing",
     ),
+    "rows of one array between each other": (
+        "cudaMemcpy2DAsync(a, 128, a + 16, 128, 64, 8, cudaMemcpyDeviceToDevice, s);"
+        "set<<<1, 16, 0, t>>>(a + 48, 4, 2);",
+        "writes byte 192 of a, which cudaMemcpy2DAsync at .* may still be reading",
+    ),
 }
 ORDERED = {
     "an event": f"{SETS} cudaEventRecord(e, s); cudaStreamWaitEvent(t, e, 0); {ADDS}",

@@ -88,6 +88,10 @@ static int by_address(const void *a, const void *b) {
     return (first > second) - (first < second);
 }
 
+void accessed_sort(struct accessed *all, size_t number) {
+    qsort(all, number, sizeof *all, by_address);
+}
+
 void accessed_launch_ends(void) {
     count = 0;
     is_overfull = false;
@@ -97,5 +101,5 @@ void accessed_launch_ends(void) {
     for (unsigned left = regions_of_arguments(&region); left > 0 && !is_overfull; left--, region++)
         if (region->history)
             add_region(region);
-    qsort(ranges, count, sizeof *ranges, by_address);
+    accessed_sort(ranges, count);
 }

@@ -18,3 +18,4 @@ void accessed_keep(bool keeps);
 /* The last launch's, in the order of their addresses, until the next one. None where they are too many. */
 const struct accessed *accessed_ranges(size_t *count);
 void accessed_launch_ends(void);
+void accessed_sort(struct accessed *ranges, size_t count); /* by their addresses */

@@ -173,12 +173,9 @@ void sim_order_copy(unsigned stream, const struct sim_called *called, const void
     bool is_barrier = stream < DEFAULT_STREAMS && target && source && target->device != source->device;
     if (is_barrier)
         sim_order_device_waits(target->device), sim_order_device_waits(source->device);
-    bool is_first = (uintptr_t)from < (uintptr_t)to; /* in the order of the addresses */
-    if (is_first)
-        add_rows(&now, from, from_pitch, width, rows, ACCESSED_READ);
     add_rows(&now, to, to_pitch, width, rows, ACCESSED_WRITTEN);
-    if (!is_first)
-        add_rows(&now, from, from_pitch, width, rows, ACCESSED_READ);
+    add_rows(&now, from, from_pitch, width, rows, ACCESSED_READ);
+    accessed_sort(now.ranges, now.count);
     operation(now);
     if (is_barrier)
         sim_order_host_waits(&streams[stream].clock);

@@ -2,6 +2,7 @@
  * (pending.c). The message tells which, and the signal ends the process, as it would have. */
 #define _GNU_SOURCE
 #include "program.h"
+#include "../crash.h"
 #include "../heap.h"
 #include "../machine.h"
 #include <execinfo.h>
@@ -54,13 +55,7 @@ static bool is_atomic(const void *context) {
 /* Whether the place is where the thread's stack would go on. */
 static bool is_beside_stack(const void *address, const void *context) {
     enum { NEAR = 1 << 16 };
-    const mcontext_t *machine = &((const ucontext_t *)context)->uc_mcontext;
-#if defined(__x86_64__)
-    uintptr_t top = (uintptr_t)machine->gregs[REG_RSP];
-#else
-    uintptr_t top = (uintptr_t)machine->sp;
-#endif
-    return (uintptr_t)address + NEAR - top < 2 * NEAR;
+    return (uintptr_t)address + NEAR - sim_stack_pointer_of(context) < 2 * NEAR;
 }
 
 static void handle(int number, siginfo_t *info, void *context) {

@@ -182,10 +182,10 @@ int sim_event_record(struct sim_event *event, struct sim_stream *stream) {
 int sim_event_wait(struct sim_event *event) {
     if (!is_event(event))
         return sim_program_error(INVALID_HANDLE);
-    if (event->is_recorded)
+    if (event->is_recorded) {
         sim_order_host_waits(&event->clock);
-    if (event->is_recorded)
         ends(event->stream, event->device, event->when, 2);
+    }
     return sim_program_waits();
 }
 
