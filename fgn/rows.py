@@ -125,11 +125,6 @@ class Rows:
         return y
 
 
-def holds_layer_norm(features: int) -> bool:
-    """Whether LayerNorm takes rows of this many features: up to 8192, whole vectors of 8."""
-    return features <= 8192 and features % 8 == 0
-
-
 class _Call(OneLaunch):
     """What a call of one kind needs."""
 
@@ -214,8 +209,7 @@ def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = 
     v: (batch, features), float32, float16 or bfloat16, on a GPU or for the simulator. operands: the steps'
     tensors, by name: vectors of v's dtype or all of float32, tensors of the values' shape and v's dtype. y:
     (batch, features), or (batch, features // window) if the function reduces, of v's dtype; sums are float32.
-    LayerNorm takes up to 8192 features, a multiple of 8; RuntimeError for others. TypeError and ValueError
-    name the argument, what came and what was expected. RuntimeError for tensors that require grad: there are
-    no gradients.
+    TypeError and ValueError name the argument, what came and what was expected. RuntimeError for tensors that
+    require grad: there are no gradients.
     """
     return calls(rows, v, operands)

@@ -129,10 +129,5 @@ fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, 
         status = check_tensors(y, y_bytes, rows->after_count, rows->after, y_bytes);
     if (status != FGN_OK)
         return status;
-    if (rows->function == FGN_LAYER_NORM && !fits_registers(&of))
-        return fail(FGN_NOT_SUPPORTED,
-                    "LayerNorm over %lld of %lld features needs windows of whole vectors of 8 that a block's "
-                    "registers hold, at addresses that are multiples of 16",
-                    rows->window, rows->features);
     return status_of(rows_forward(&of, (cudaStream_t)stream), "rows");
 }

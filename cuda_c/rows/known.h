@@ -4,7 +4,7 @@
  * So a row may be divided among threads in any way. */
 #pragma once
 
-#include "norm/operators_called.h"
+#include "norm/channels.h"
 #include "rows/rows.h"
 #include "shared/moments.h"
 
@@ -131,24 +131,23 @@ differences_of_slot(const float *value, const struct channels *channels, float m
  * warp, and others may read it until all threads have called this. */
 static __forceinline__ __device__ struct known known_of_team(fgn_row_function function, struct known known,
                                                              int team, int thread, struct known *shared) {
+    const int warp = thread / LANES, warps = team / LANES;
 #pragma unroll 1
-    for (int distance = (team < LANES ? team : LANES) / 2; distance > 0; distance /= 2) {
-        struct known other = {__shfl_xor_sync(0xffffffffu, known.most, distance),
-                              __shfl_xor_sync(0xffffffffu, known.sum, distance)};
-        known = combined(function, known, other);
+    for (int sharing = team < LANES ? team : LANES;; sharing = warps) { /* lanes, then warps */
+#pragma unroll 1
+        for (int distance = sharing / 2; distance > 0; distance /= 2) {
+            struct known other = {__shfl_xor_sync(0xffffffffu, known.most, distance),
+                                  __shfl_xor_sync(0xffffffffu, known.sum, distance)};
+            known = combined(function, known, other);
+        }
+        if (warps <= 1 || sharing == warps)
+            return known;
+        __syncthreads();
+        if (thread % LANES == 0)
+            shared[warp] = known;
+        __syncthreads();
+        known = shared[(warp & -warps) + thread % warps];
     }
-    if (team <= LANES)
-        return known;
-    int warp = thread / LANES, warps = team / LANES, first = warp & -warps;
-    __syncthreads();
-    if (thread % LANES == 0)
-        shared[warp] = known;
-    __syncthreads();
-    known = shared[first];
-#pragma unroll 1
-    for (int other = first + 1; other < first + warps; other++)
-        known = combined(function, known, shared[other]);
-    return known;
 }
 
 /* ---- The function ---- */
@@ -191,42 +190,5 @@ static __forceinline__ __device__ void give_values(fgn_row_function function, fl
 #pragma unroll
         for (int j = 0; j < count; j++)
             value[j] = value[j] - most - less;
-    }
-}
-
-/* ---- Operators ---- */
-
-static __forceinline__ __device__ void apply_to_slot(const fgn_pointwise *step, float *value,
-                                                     const struct gradient_row *place) {
-    float operand[VALUES];
-    load_operand(operand, step, place);
-    apply_called(step, value, operand);
-}
-
-/* Applies a list of operators to the values of `slots` slots. */
-static __forceinline__ __device__ void apply_to_slots(const struct operators *list, float *value,
-                                                      const struct gradient_row *place, int slots) {
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++)
-#pragma unroll
-        for (int slot = 0; slot < slots; slot++)
-            apply_to_slot(&list->step[i], value + slot * VALUES, &place[slot]);
-}
-
-/* Applies the operators behind a function that reduces. One that takes a tensor and has none reads the
- * function's result again, as in y * mish(y). */
-static __forceinline__ __device__ void apply_to_results(const struct operators *list, float *value,
-                                                        const struct gradient_row *place) {
-    float result[VALUES];
-#pragma unroll
-    for (int j = 0; j < VALUES; j++)
-        result[j] = value[j];
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
-        if (takes_tensor(step) && !step->tensor)
-            apply_called(step, value, result);
-        else
-            apply_to_slot(step, value, place);
     }
 }

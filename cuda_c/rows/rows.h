@@ -31,6 +31,14 @@ static inline __host__ __device__ bool reduces(fgn_row_function function) {
     return function < FGN_SOFTMAX;
 }
 
+/* A thread's vector of VALUES in a matrix whose threads take its vectors in turns. */
+struct turn {
+    int64_t row;
+    unsigned vector;
+    unsigned rows_on; /* to the thread's next one */
+    unsigned vectors_on;
+};
+
 /* Whether a thread's vector has whole windows, each with one result (small_windows.cu). */
 static inline bool are_small_windows(const struct rows *rows) {
     return reduces(rows->function) && !rows->between && (rows->window == 2 || rows->window == 4) &&
@@ -42,8 +50,22 @@ cudaError_t small_windows(const struct rows *rows, cudaStream_t stream);
 /* The operators alone (values.cu). */
 cudaError_t values_forward(const struct rows *rows, cudaStream_t stream);
 
-/* Whether a block's registers hold a window, as LayerNorm needs. */
-bool fits_registers(const struct rows *rows);
-
 /* Launches it. It checks nothing, and returns the launch's error. */
 cudaError_t rows_forward(const struct rows *rows, cudaStream_t stream);
+
+/* ---- Functions of rows: how row_functions.cu divides a launch, and its kernels ---- */
+
+/* The vectors of a thread in a long row. */
+#define LONG_SLOTS 4
+
+/* As many blocks as a large GPU holds at once. */
+#define BLOCKS_OF_SHORT 3
+#define BLOCKS_OF_LONG 2
+
+struct rows_args {
+    struct rows rows;
+    struct division division;
+};
+
+cudaError_t launch_short_rows(dim3 grid, dim3 block, const struct rows_args *args, cudaStream_t stream);
+cudaError_t launch_long_rows(dim3 grid, dim3 block, const struct rows_args *args, cudaStream_t stream);

@@ -9,11 +9,32 @@
  * Limit: memory. */
 #include "ptx/griddepcontrol.h"
 #include "rows/known.h"
+#include "rows/operated.h"
 #include "sim/launchers.h"
 
 struct small_windows_args {
     struct rows rows;
 };
+
+/* Applies the operators to a vector's results. One that takes a tensor and has none reads the
+ * function's result again, as in y * mish(y). */
+static __forceinline__ __device__ void operate_on_results(const struct operators *list, float *value,
+                                                          const struct gradient_row *place) {
+    float result[VALUES];
+#pragma unroll
+    for (int j = 0; j < VALUES; j++)
+        result[j] = value[j];
+#pragma unroll 1
+    for (int i = 0; i < list->count; i++) {
+        const fgn_pointwise *step = &list->step[i];
+        if (!takes_tensor(step) || step->tensor)
+            operate(step, value, place);
+        else if (is_kind(step, FGN_ADD_TENSOR))
+            apply_with_operands(add, value, VALUES, result, evenly_spaced, 1);
+        else
+            apply_with_operands(multiply, value, VALUES, result, evenly_spaced, 1);
+    }
+}
 
 /* Computes the results of a vector and puts them in front. Callers pass a constant for `window`. */
 static __forceinline__ __device__ void results_of_vector(float *value, const struct rows *rows, int window) {
@@ -33,21 +54,20 @@ static __forceinline__ __device__ void results_of_vector(float *value, const str
 /* Callers pass constants for `window` and `type`. */
 static __forceinline__ __device__ void pool(const struct rows *rows, int window, fgn_type type) {
     const int results = VALUES / window;
-    int64_t vectors = rows->features / VALUES, count = rows->batch * vectors;
-    int64_t step = (int64_t)gridDim.x * THREADS;
+    const unsigned vectors = (unsigned)(rows->features / VALUES);
     griddepcontrol_wait();
-    for (int64_t at = (int64_t)blockIdx.x * THREADS + threadIdx.x; at < count; at += step) {
-        int64_t row = at / vectors;
-        int first = (int)(at - row * vectors) * VALUES;
+    for (struct turn turn = first_turn(vectors); turn.row < rows->batch; take_turn(&turn, vectors)) {
+        int64_t row = turn.row;
+        int first = (int)turn.vector * VALUES;
         struct gradient_row place = {
             {first, 1, VALUES, VALUES}, row * rows->features, type, rows->vector_type, false};
         float value[VALUES];
         load_values(value, rows->v, place.row_start, &place.channels, type);
-        apply_to_slots(&rows->before, value, &place, 1);
+        operate_all(&rows->before, value, &place);
         results_of_vector(value, rows, window);
         struct gradient_row behind = {
             {first / window, 1, 1, results}, row * rows->windows, type, rows->vector_type, false};
-        apply_to_results(&rows->after, value, &behind);
+        operate_on_results(&rows->after, value, &behind);
         store_values(rows->y, behind.row_start, value, &behind.channels, type);
     }
 }

@@ -1,65 +1,70 @@
 /* Operators alone, which may read their input again: y = after(before(v)), such as x * gelu(x) or x * scale +
  * x; or half of each row of v with the other half as its gate, a * gelu(b).
  *
- * Idea: as in norm/operators_alone.cu, operators are applied in registers; a thread keeps its channels, goes
- * down the rows, and loads the values of its next row before it works on this one. Here a row of v may be
- * longer than its result, so that half of a product's row can be read in place, and an operator without a
- * tensor reads v again. The second read comes from the L1 cache, where the thread's first load has put it,
- * and takes no registers until then.
+ * Idea: operators are applied in registers. The threads take the vectors of the result in turns, and a thread
+ * loads its next vector before it works on this one. A row of v may be longer than its result, so that half
+ * of a product's row can be read in place, and an operator without a tensor reads v again. The second read
+ * comes from the L1 cache, where the thread's first load has put it, and takes no registers until then.
  *
  * Bytes: v read once, both halves where one is the gate, and y written once: 8 for each element, 4 in a
  * 16-bit type, and what other operators read. Operations: the operators' own.
  *
  * Limit: memory; with exponentials, instruction issue. */
 #include "ptx/griddepcontrol.h"
-#include "rows/known.h"
+#include "rows/operated.h"
+#include "rows/rows.h"
 #include "sim/launchers.h"
 
 struct values_args {
     struct rows rows;
-    struct division division;
+    int width; /* neighbours in one access */
 };
 
-/* value = step(value), with v again if the step has no tensor. */
-static __forceinline__ __device__ void apply_after(const fgn_pointwise *step, float *value,
-                                                   const struct rows *rows, int64_t row,
-                                                   const struct gradient_row *place) {
-    float operand[VALUES];
-    if (step->tensor || step->channel || !takes_tensor(step))
-        load_operand(operand, step, place);
-    else
-        load_values(operand, rows->again, row * rows->v_features, &place->channels, place->type);
-    apply_called(step, value, operand);
+/* The place in the result, of which a thread has VALUES neighbours. `width`: neighbours in one access. */
+static __forceinline__ __device__ struct gradient_row place_of(const struct rows *rows, int width,
+                                                               const struct turn *turn, fgn_type type) {
+    int first = (int)turn->vector * VALUES, left = (int)rows->features - first;
+    int count = turn->row >= rows->batch ? 0 : left < VALUES ? left : VALUES;
+    struct gradient_row place = {
+        {first, 1, width, count}, turn->row * rows->features, type, rows->vector_type, false};
+    return place;
 }
 
 /* Callers pass a constant for `type`. */
 static __forceinline__ __device__ void apply_to_values(const struct values_args *args, fgn_type type) {
     const struct rows *rows = &args->rows;
-    const struct division *division = &args->division;
-    int segment = blockIdx.x * (blockDim.x / division->team) + threadIdx.x / division->team;
-    struct gradient_row place = {channels_of(division, segment), 0, type, rows->vector_type, false};
-    int64_t row = (int64_t)blockIdx.y * blockDim.y + threadIdx.y, step = (int64_t)gridDim.y * blockDim.y;
-    griddepcontrol_wait();
-    if (row >= rows->batch || place.channels.count == 0)
-        return;
+    const unsigned vectors = (unsigned)tiles(rows->features, VALUES);
+    struct turn turn = first_turn(vectors);
+    struct gradient_row next_place = place_of(rows, args->width, &turn, type);
     struct words next;
-    load_words(&next, rows->v, row * rows->v_features, &place.channels, type);
-    for (; row < rows->batch; row += step) {
+    griddepcontrol_wait();
+    load_words(&next, rows->v, turn.row * rows->v_features, &next_place.channels, type);
+    while (next_place.channels.count > 0) {
         struct words here = next;
-        if (row + step < rows->batch)
-            load_words(&next, rows->v, (row + step) * rows->v_features, &place.channels, type);
+        struct gradient_row place = next_place;
+        int64_t row = turn.row;
+        take_turn(&turn, vectors);
+        next_place = place_of(rows, args->width, &turn, type);
+        load_words(&next, rows->v, turn.row * rows->v_features, &next_place.channels, type);
         float value[VALUES];
-        place.row_start = row * rows->features;
         values_of(value, &here, &place.channels, type);
-        apply_to_slots(&rows->before, value, &place, 1);
+        operate_all(&rows->before, value, &place);
 #pragma unroll 1
-        for (int i = 0; i < rows->after.count; i++)
-            apply_after(&rows->after.step[i], value, rows, row, &place);
+        for (int i = 0; i < rows->after.count; i++) {
+            fgn_pointwise step = rows->after.step[i];
+            struct gradient_row of_step = place;
+            if (takes_tensor(&step) && !step.tensor) { /* v again */
+                step.tensor = rows->again;
+                of_step.row_start = row * rows->v_features;
+            }
+            operate(&step, value, &of_step);
+        }
         store_values(rows->y, place.row_start, value, &place.channels, type);
     }
 }
 
 #define BLOCKS_OF_VALUES 3 /* of a multiprocessor */
+#define BLOCKS_AT_ONCE (BLOCKS_OF_VALUES * MULTIPROCESSORS)
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_VALUES) values_float32_kernel(struct values_args args) {
     apply_to_values(&args, FGN_FLOAT32);
@@ -82,14 +87,12 @@ EARLY_LAUNCHER(values_bfloat16_kernel, struct values_args)
 cudaError_t values_forward(const struct rows *rows, cudaStream_t stream) {
     bool aligned = is_aligned_16(rows->v) && is_aligned_16(rows->again) && is_aligned_16(rows->y) &&
                    operands_are_aligned(&rows->before) && operands_are_aligned(&rows->after);
-    struct values_args args = {*rows, division_of(rows->features, 1, aligned)};
-    struct division *division = &args.division;
-    while (rows->v_features % division->width != 0)
-        division->width /= 2;
-    int64_t turns = tiles(rows->batch, rows_at_once(division));
-    int64_t most = most_row_blocks(BLOCKS_OF_VALUES * MULTIPROCESSORS, division);
-    const dim3 grid = {(unsigned)strips_of(division), (unsigned)(turns < most ? turns : most), 1};
-    const dim3 block = {(unsigned)division->across, (unsigned)rows_at_once(division), 1};
+    struct values_args args = {*rows, division_of(rows->features, 1, aligned).width};
+    while (rows->v_features % args.width != 0)
+        args.width /= 2;
+    int64_t blocks = tiles(rows->batch * tiles(rows->features, VALUES), THREADS);
+    const dim3 grid = {(unsigned)(blocks < BLOCKS_AT_ONCE ? blocks : BLOCKS_AT_ONCE), 1, 1};
+    const dim3 block = {THREADS, 1, 1};
     switch (rows->type) {
     case FGN_FLOAT16:
         return launch_values_float16_kernel(grid, block, 0, stream, true, args);

@@ -24,7 +24,7 @@ from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
 from fgn.precision import resolve
-from fgn.rows import AGAIN, ROW_FUNCTIONS, Rows, calls, holds_layer_norm, rows_forward
+from fgn.rows import AGAIN, ROW_FUNCTIONS, Rows, calls, rows_forward
 from fgn.structs import C_TYPES
 from fgn.training_calls import multiplies_by_torch
 
@@ -279,8 +279,6 @@ class RowsPart(Part):
         if settings.function in ("rms_norm", "layer_norm"):
             if window not in (features, ALL):
                 raise NotAChain("the norm is not over the features")
-            if settings.function == "layer_norm" and not holds_layer_norm(features):
-                raise NotAChain("registers do not hold a row")
             # torch computes 16-bit values in float32, so it uses float32's eps.
             eps = torch.finfo(torch.float32).eps if settings.eps is None else settings.eps
             settings = settings._replace(window=None, eps=eps)

@@ -32,9 +32,7 @@ def random_problems(seed: int, count: int):
         function, dtype = draw.choice([*ROW_FUNCTIONS]), draw.choice([*ROUNDOFF])
         features, batch = draw.choice(SIZES + LONG), draw.choice((1, 2, 3, 7, 33))
         window = None
-        if function == "layer_norm":  # what registers hold, as whole vectors
-            features, window = draw.choice((8, 16, 64, 200, 256, 1000, 1024, 2048, 4096, 5000, 8192)), None
-        elif ROW_FUNCTIONS[function].reduces and draw.random() < 0.4:
+        if ROW_FUNCTIONS[function].reduces and draw.random() < 0.4:
             window = min(features, draw.choice((1, 2, 3, 4, 5, 7, 8, 16, 50, 64)))
         elif function != "values" and draw.random() < 0.2:
             window = draw.choice([size for size in range(1, features + 1) if features % size == 0])
@@ -154,12 +152,6 @@ def test_a_large_mean_beside_a_small_deviation(device):
     exact, by_torch = Rows("layer_norm", eps=1e-5).by_torch(v.double()), F.layer_norm(v, (4096,))
     y = rows_forward(Rows("layer_norm", eps=1e-5), v)
     assert (y - exact).norm() <= 2 * (by_torch - exact).norm() + 1e-5 * exact.norm()
-
-
-@pytest.mark.parametrize(("features", "window"), [(9000, None), (9, None), (16, 4)])
-def test_layer_norm_that_registers_do_not_hold_is_refused(features, window, device):
-    with pytest.raises(RuntimeError, match="LayerNorm over"):
-        rows_forward(Rows("layer_norm", window=window), torch.randn(3, features, device=device))
 
 
 @pytest.mark.parametrize("window", [None, 2, 4, 5, 24])
