@@ -107,6 +107,41 @@ def test_operands_that_the_compiler_keeps_in_registers_cost_shared_memory_once()
 
 
 @needs_nvcc
+def test_a_tile_of_registers_runs_as_often_as_its_barriers_say():
+    """The simulator's compiler has unrolled its rounds and keeps some operands: it loads less than the text
+    says, so that its loads are the least that the line does."""
+    source = """
+    __global__ void product(const float *x, const float *z, float *y, int n) {
+        __shared__ float a[2][8][16], b[2][8][32];
+        int tx = threadIdx.x % 8, ty = threadIdx.x / 8, now = 0;
+        float sums[4][4] = {};
+        for (int t = 0; t < n; t++) {
+            for (int i = ty; i < 8; i += 4) {
+                for (int j = tx; j < 16; j += 8)
+                    a[now][i][j] = i < n ? x[(t * 8 + i) * 16 + j] : 0.f;
+                for (int j = tx; j < 32; j += 8)
+                    b[now][i][j] = i < n ? z[(t * 8 + i) * 32 + j] : 0.f;
+            }
+            __syncthreads();
+            #pragma unroll
+            for (int k = 0; k < 8; k++)
+                #pragma unroll
+                for (int m = 0; m < 4; m++)
+                    #pragma unroll
+                    for (int w = 0; w < 4; w++)
+                        sums[m][w] += a[now][k][ty * 4 + m] * b[now][k][tx * 4 + w];
+            now = 1 - now;
+        }
+        for (int m = 0; m < 4; m++)
+            for (int w = 0; w < 4; w++)
+                y[(ty * 4 + m) * 32 + tx * 4 + w] = sums[m][w];
+    }"""
+    n = 40
+    adds = runs_in_a_warp(source, "FFMA", floats(n, 8, 16), floats(n, 8, 32), floats(16, 32), n)
+    assert adds == pytest.approx(8 * 4 * 4 * n, rel=0.05)
+
+
+@needs_nvcc
 def test_floats_that_all_lanes_add_to_one_address_are_added_one_by_one():
     def seconds(kind):
         kernel = cudasim.kernel(f"""
