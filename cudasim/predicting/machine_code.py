@@ -48,7 +48,7 @@ class MachineInstruction:
     def bytes(self) -> int:
         """The bytes that a load, store or atomic moves for each thread."""
         if self.name == "LDSM":
-            return 4 * int(re.search(r"\.M88\.(\d)|$", self.opcode)[1] or 1)
+            return 4 * int(re.search(r"\.MT?88\.(\d)|$", self.opcode)[1] or 1)
         width = re.search(r"\.(U?8|S8|U16|S16|64|128)(?=\.|$)", self.opcode)
         return {"8": 1, "16": 2, "64": 8, "128": 16}.get(width[1].lstrip("US"), 4) if width else 4
 

@@ -7,7 +7,7 @@ import cudasim
 from cudasim.predicting import machine_code
 from cudasim.predicting.caches import local_of
 from cudasim.predicting.flow import Flow, _loops
-from cudasim.predicting.machine_code import EXIT, Block
+from cudasim.predicting.machine_code import EXIT, Block, MachineInstruction
 from cudasim.predicting.pace import _before
 
 needs_nvcc = pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
@@ -310,3 +310,10 @@ def test_arrays_in_local_memory_go_to_l2_where_many_threads_have_them(blocks, lo
     local = local_of(one.code, one.flow, p.sample, one.card, one.held)
     assert one.code.local_bytes >= 512 and local.read > 0 and local.written > 0 and local.lost == lost
     assert one.terms.l2 > 100e-6 or not lost
+
+
+@pytest.mark.parametrize(
+    ("opcode", "bytes_"), [("LDSM.16.M88.2", 8), ("LDSM.16.MT88.4", 16), ("LDSM.16.M88", 4)]
+)
+def test_matrices_that_are_loaded_transposed_are_as_large(opcode, bytes_):
+    assert MachineInstruction(0, "", opcode, "R4, [R2]", ()).bytes == bytes_
