@@ -155,6 +155,21 @@ def test_floats_that_all_lanes_add_to_one_address_are_added_one_by_one():
 
 
 @needs_nvcc
+def test_a_whole_number_of_each_block_for_one_address_takes_half_as_long_as_a_float():
+    def seconds(kind):
+        source = f"""
+        __global__ void total(const {kind} *x, {kind} *y) {{
+            if (threadIdx.x == 0)
+                atomicAdd(y, x[blockIdx.x]);
+        }}"""
+        x = np.ones(1 << 17, np.float32 if kind == "float" else np.int32)
+        of = cudasim.predict(cudasim.kernel(source)[len(x), 32], x, x[:1].copy(), gpu="H100").on[0]
+        return of.terms.l2
+
+    assert 1.7 < seconds("float") / seconds("int") < 2.2
+
+
+@needs_nvcc
 def test_a_statement_of_several_lines_is_one_place():
     """nvcc names the line of each load's own text, the simulator's compiler the statement's first."""
     source = """
