@@ -291,7 +291,7 @@ def _chosen(names: list[str], kernel: Kernel, instance: Instance) -> str:
     """The mangled name of the instance among the compiled ones."""
     own = []
     for name in names:
-        text = demangled(name)
+        text = demangled(name).replace("(anonymous namespace)::", "")
         plain = re.match(r"(?:void )?(?P<name>[\w:()]+?)(?:<(?P<template>.*)>)?(?:\(.*)?$", text)
         if plain and plain["name"].split("::")[-1] == kernel.name:
             own.append((name, plain["template"] or ""))

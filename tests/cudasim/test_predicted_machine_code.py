@@ -204,6 +204,18 @@ def test_a_statement_of_several_lines_is_one_place():
 
 
 @needs_nvcc
+def test_a_kernel_of_a_namespace_without_a_name_is_found():
+    source = """
+    namespace {
+    template <typename T, int times>
+    __global__ void scaled(const T *x, T *y) { y[threadIdx.x] = times * x[threadIdx.x]; }
+    }"""
+    x = floats(32)
+    scaled = cudasim.kernel(source)
+    assert cudasim.predict(scaled[1, 32], x, 0 * x, gpu="H100", template=("float", 2)).seconds > 0
+
+
+@needs_nvcc
 def test_a_power_runs_its_usual_path():
     """The counts do not tell which way warps go within powf()."""
     source = """
