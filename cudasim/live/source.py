@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cudasim.building.places import HEADER_FOLDERS, SOURCES
@@ -86,11 +86,14 @@ def _is_unknown_call(head: str, defined: set[str]) -> bool:
     return call is not None and call[1] not in words | defined
 
 
+_ACCESS = re.compile(r"\s*(?:(?:public|protected|private)\s*:(?!:)\s*)*")
+
+
 def _host_members(text: str, item: Item, device: re.Pattern) -> list[Item]:
     """The member functions of a class that call the host, and those that call these: a constructor that calls
     one which calls cudaMalloc() is the host's too."""
     members = [
-        member
+        replace(member, begin=member.begin + _ACCESS.match(member.head).end())  # which stays for what follows
         for member in items(text, item.body[0] + 1, item.body[1] - 1)
         if member.is_function and not device.search(member.head)
     ]

@@ -468,10 +468,11 @@ def test_a_constructor_that_calls_what_calls_the_host_is_left_out():
     """In a template the compiler wants `allocate` where it reads the call, and not where it makes it."""
     source = """
     template <typename T>
-    struct Buffer {
+    class Buffer {
         T *data = nullptr;
-        Buffer() = default;
+      public:
         explicit Buffer(size_t n) { reserve(n); }
+        __device__ explicit Buffer(T *own) : data(own) {}
         ~Buffer() { release(); }
         void reserve(size_t n) { this->allocate(n); }
         void allocate(size_t n) { cudaMalloc((void **)&data, n * sizeof(T)); }
@@ -481,8 +482,7 @@ def test_a_constructor_that_calls_what_calls_the_host_is_left_out():
     };
 
     __global__ void copy(float *y, const float *x) {
-        Buffer<const float> own;
-        own.data = x;
+        Buffer<const float> own(x);
         y[threadIdx.x] = own.at(threadIdx.x);
     }"""
     y, x = torch.zeros(32), torch.arange(32.0)
