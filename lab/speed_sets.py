@@ -70,7 +70,7 @@ FOURTH = (
     "tabiszs/cuda-reduce-many",
     "wongzeonkei/cuda-sgemm-optimization",
 )
-# And the last ones, two thirds of whose ladders are none.
+# Two thirds of whose ladders are none.
 FIFTH = (
     "40623128/Cuda-Practice",
     "annanyapr/Fast-CUDA-Kernels",
@@ -86,7 +86,28 @@ FIFTH = (
     "vivekjoshi556/cuda-practice",
     "Yash-Desh/CUDA-Practice",
 )
+# At most four ladders of any problem but sums, of which there are five.
+SIXTH = (
+    "buwf2002/learning-cuda",
+    "byrzhm/cuda-examples",
+    "CedricYin/gpu-optimization",
+    "chih-chun-chang/learning-cuda-from-scratch",
+    "Dipak22/CUDA-Programming",
+    "jose-perales/jhu-gpu-programming",
+    "LinLinHua/CUDA-GEMM-Kernel-Optimization",
+    "luatil/100-days-of-cuda",
+    "Ningsir/cuda-programming",
+    "ptal/gpu-programming-uni.lu",
+    "Skye-Zhu/560lab3-CUDA-Program",
+    "SMShovan/CUDA-Kernel-Optimization",
+    "stevewuwen/learn-cuda",
+    "sunjiabin17/cuda-example",
+    "sylvia-ymlin/CUDA-Kernel-Optimization",
+    "zeroRains/CUDA-kernel-optimization-demo",
+    "Zlatanwic/Paged-KV-Cache-CUDA-Kernel-Optimization-for-LLM-Decoding",
+)
 SETS = {
+    "blind sixth": SIXTH,
     "blind fifth": FIFTH,
     "blind fourth": FOURTH,
     "blind third": THIRD,

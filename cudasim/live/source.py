@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from cudasim.building.places import HEADER_FOLDERS, SOURCES
@@ -86,6 +86,28 @@ def _is_unknown_call(head: str, defined: set[str]) -> bool:
     return call is not None and call[1] not in words | defined
 
 
+_ACCESS = re.compile(r"\s*(?:(?:public|protected|private)\s*:(?!:)\s*)*")
+
+
+def _host_members(text: str, item: Item, device: re.Pattern) -> list[Item]:
+    """The member functions of a class that call the host, and those that call these: a constructor that calls
+    one which calls cudaMalloc() is the host's too."""
+    members = [
+        replace(member, begin=member.begin + _ACCESS.match(member.head).end())  # which stays for what follows
+        for member in items(text, item.body[0] + 1, item.body[1] - 1)
+        if member.is_function and not device.search(member.head)
+    ]
+    found = [member for member in members if re.search(_HOST_WORDS, text[member.begin : member.end])]
+    # The class's name is that of all its constructors.
+    while names := {_name_of(member.head) for member in found} - set(re.findall(r"\w+", item.head)):
+        calls = rf"(?:\bthis\s*->\s*|(?<![~\w.>]))(?:{'|'.join(map(re.escape, names))})\s*\("
+        more = [m for m in members if m in found or re.search(calls, text[slice(*m.body)])]
+        if len(more) == len(found):
+            break
+        found = more
+    return found
+
+
 def _host_parts(
     text: str,
     begin: int,
@@ -106,10 +128,7 @@ def _host_parts(
         elif item.scope is not None:
             yield from _host_parts(text, item.body[0] + 1, item.body[1] - 1, device, macros, defined, only)
         elif item.is_class:
-            for member in items(text, item.body[0] + 1, item.body[1] - 1):
-                inside = text[member.begin : member.end]
-                if member.is_function and not device.search(member.head) and re.search(_HOST_WORDS, inside):
-                    yield member
+            yield from _host_members(text, item, device)
         elif item.is_function:
             if not device.search(item.head):
                 yield item

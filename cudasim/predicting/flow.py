@@ -279,8 +279,9 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
                 floating[where][runs[index]] += 1 + (instruction.name in _TWO)
 
     def operations_at(where: tuple[str, int]) -> float:
-        """How many operations the line's warps made. The simulator's compiler may have unrolled its loop, and
-        warps came once for several rounds: a round has at most as many loads as the text has subscripts."""
+        """How many operations the line's warps made, at least. The simulator's compiler may have unrolled its
+        loop, and warps came once for several rounds: a round has at most as many loads as the text has
+        subscripts, and fewer where operands stay in registers."""
         row = row_of(where)
         loaded = row.partition("+=")[2] or row  # what is added to stays in registers
         rounds = requests[where] / max(1, len(_SUBSCRIPTED.findall(loaded)))
@@ -306,7 +307,7 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
         terms = {run: of / width for run, of in terms.items()}
         if loads_left_out(key, terms):
             program.at_most.append((terms | {program.variable(_BYTES): -1.0}, counted[key] / width))
-            program.nearly(dict(floating[key[:2]]), float(operations_at(key[:2])), _FLOW)
+            program.nearly(dict(floating[key[:2]]), float(operations_at(key[:2])), _FLOW, at_least=True)
             continue
         wanted += counted[key] / width
         program.nearly(terms, counted[key] / width, _BYTES, at_least=key in guarded or brings_more(key))

@@ -48,7 +48,7 @@ class MachineInstruction:
     def bytes(self) -> int:
         """The bytes that a load, store or atomic moves for each thread."""
         if self.name == "LDSM":
-            return 4 * int(re.search(r"\.M88\.(\d)|$", self.opcode)[1] or 1)
+            return 4 * int(re.search(r"\.MT?88\.(\d)|$", self.opcode)[1] or 1)
         width = re.search(r"\.(U?8|S8|U16|S16|64|128)(?=\.|$)", self.opcode)
         return {"8": 1, "16": 2, "64": 8, "128": 16}.get(width[1].lstrip("US"), 4) if width else 4
 
@@ -291,7 +291,7 @@ def _chosen(names: list[str], kernel: Kernel, instance: Instance) -> str:
     """The mangled name of the instance among the compiled ones."""
     own = []
     for name in names:
-        text = demangled(name)
+        text = demangled(name).replace("(anonymous namespace)::", "")
         plain = re.match(r"(?:void )?(?P<name>[\w:()]+?)(?:<(?P<template>.*)>)?(?:\(.*)?$", text)
         if plain and plain["name"].split("::")[-1] == kernel.name:
             own.append((name, plain["template"] or ""))

@@ -464,6 +464,31 @@ def test_a_source_that_is_no_text():
         cudasim.kernel("__global__ void k(float *y) {} // \udcff")
 
 
+def test_a_constructor_that_calls_what_calls_the_host_is_left_out():
+    """In a template the compiler wants `allocate` where it reads the call, and not where it makes it."""
+    source = """
+    template <typename T>
+    class Buffer {
+        T *data = nullptr;
+      public:
+        explicit Buffer(size_t n) { reserve(n); }
+        __device__ explicit Buffer(T *own) : data(own) {}
+        ~Buffer() { release(); }
+        void reserve(size_t n) { this->allocate(n); }
+        void allocate(size_t n) { cudaMalloc((void **)&data, n * sizeof(T)); }
+        __device__ T at(int i) const { return data[i]; }
+      private:
+        void release() { cudaFree(data); }
+    };
+
+    __global__ void copy(float *y, const float *x) {
+        Buffer<const float> own(x);
+        y[threadIdx.x] = own.at(threadIdx.x);
+    }"""
+    y, x = torch.zeros(32), torch.arange(32.0)
+    assert torch.equal(launched(source, y, x), x)
+
+
 def test_types_of_functions_that_no_kernel_needs_are_left_out():
     """As the headers of OpenGL have them, whose own types another header has that is not here."""
     source = """

@@ -7,7 +7,7 @@ import cudasim
 from cudasim.predicting import machine_code
 from cudasim.predicting.caches import local_of
 from cudasim.predicting.flow import Flow, _loops
-from cudasim.predicting.machine_code import EXIT, Block
+from cudasim.predicting.machine_code import EXIT, Block, MachineInstruction
 from cudasim.predicting.pace import _before
 
 needs_nvcc = pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
@@ -107,6 +107,41 @@ def test_operands_that_the_compiler_keeps_in_registers_cost_shared_memory_once()
 
 
 @needs_nvcc
+def test_a_tile_of_registers_runs_as_often_as_its_barriers_say():
+    """The simulator's compiler has unrolled its rounds and keeps some operands: it loads less than the text
+    says, so that its loads are the least that the line does."""
+    source = """
+    __global__ void product(const float *x, const float *z, float *y, int n) {
+        __shared__ float a[2][8][16], b[2][8][32];
+        int tx = threadIdx.x % 8, ty = threadIdx.x / 8, now = 0;
+        float sums[4][4] = {};
+        for (int t = 0; t < n; t++) {
+            for (int i = ty; i < 8; i += 4) {
+                for (int j = tx; j < 16; j += 8)
+                    a[now][i][j] = i < n ? x[(t * 8 + i) * 16 + j] : 0.f;
+                for (int j = tx; j < 32; j += 8)
+                    b[now][i][j] = i < n ? z[(t * 8 + i) * 32 + j] : 0.f;
+            }
+            __syncthreads();
+            #pragma unroll
+            for (int k = 0; k < 8; k++)
+                #pragma unroll
+                for (int m = 0; m < 4; m++)
+                    #pragma unroll
+                    for (int w = 0; w < 4; w++)
+                        sums[m][w] += a[now][k][ty * 4 + m] * b[now][k][tx * 4 + w];
+            now = 1 - now;
+        }
+        for (int m = 0; m < 4; m++)
+            for (int w = 0; w < 4; w++)
+                y[(ty * 4 + m) * 32 + tx * 4 + w] = sums[m][w];
+    }"""
+    n = 40
+    adds = runs_in_a_warp(source, "FFMA", floats(n, 8, 16), floats(n, 8, 32), floats(16, 32), n)
+    assert adds == pytest.approx(8 * 4 * 4 * n, rel=0.05)
+
+
+@needs_nvcc
 def test_floats_that_all_lanes_add_to_one_address_are_added_one_by_one():
     def seconds(kind):
         kernel = cudasim.kernel(f"""
@@ -117,6 +152,21 @@ def test_floats_that_all_lanes_add_to_one_address_are_added_one_by_one():
         return cudasim.predict(kernel[4096, 256], values, np.zeros(1, values.dtype), gpu="H100").seconds
 
     assert seconds("float") > 3 * seconds("int")
+
+
+@needs_nvcc
+def test_a_whole_number_of_each_block_for_one_address_takes_half_as_long_as_a_float():
+    def seconds(kind):
+        source = f"""
+        __global__ void total(const {kind} *x, {kind} *y) {{
+            if (threadIdx.x == 0)
+                atomicAdd(y, x[blockIdx.x]);
+        }}"""
+        x = np.ones(1 << 17, np.float32 if kind == "float" else np.int32)
+        of = cudasim.predict(cudasim.kernel(source)[len(x), 32], x, x[:1].copy(), gpu="H100").on[0]
+        return of.terms.l2
+
+    assert 1.7 < seconds("float") / seconds("int") < 2.2
 
 
 @needs_nvcc
@@ -151,6 +201,18 @@ def test_a_statement_of_several_lines_is_one_place():
     assert runs_in_a_warp(source, "FFMA", floats(n * 8, 32), floats(8, 32), n) == pytest.approx(
         64 * n, rel=0.15
     )
+
+
+@needs_nvcc
+def test_a_kernel_of_a_namespace_without_a_name_is_found():
+    source = """
+    namespace {
+    template <typename T, int times>
+    __global__ void scaled(const T *x, T *y) { y[threadIdx.x] = times * x[threadIdx.x]; }
+    }"""
+    x = floats(32)
+    scaled = cudasim.kernel(source)
+    assert cudasim.predict(scaled[1, 32], x, 0 * x, gpu="H100", template=("float", 2)).seconds > 0
 
 
 @needs_nvcc
@@ -275,3 +337,10 @@ def test_arrays_in_local_memory_go_to_l2_where_many_threads_have_them(blocks, lo
     local = local_of(one.code, one.flow, p.sample, one.card, one.held)
     assert one.code.local_bytes >= 512 and local.read > 0 and local.written > 0 and local.lost == lost
     assert one.terms.l2 > 100e-6 or not lost
+
+
+@pytest.mark.parametrize(
+    ("opcode", "bytes_"), [("LDSM.16.M88.2", 8), ("LDSM.16.MT88.4", 16), ("LDSM.16.M88", 4)]
+)
+def test_matrices_that_are_loaded_transposed_are_as_large(opcode, bytes_):
+    assert MachineInstruction(0, "", opcode, "R4, [R2]", ()).bytes == bytes_
