@@ -94,7 +94,7 @@ def run(mode: str, path: str, arguments: list[str], table: str | None):
 
     @interface.callback("void(const char *, void **, int)")
     def tell_crash(sentence, frames, count):
-        for frame in (int(interface.cast("uintptr_t", frames[i])) - 1 for i in range(count)):
+        for frame in (int(interface.cast("uintptr_t", frames[i])) for i in range(count)):
             of = string_of(library.sim_library_of(frame, ffi().new("unsigned long long *")))
             place = place_of(library, frame) if of == path else UNKNOWN
             if place != UNKNOWN and not is_of_library(place.file):

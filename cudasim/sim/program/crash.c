@@ -1,5 +1,5 @@
 /* A crash of host code: usually it touches memory of the GPU, or memory that a kernel may still be using
- * (pending.c). The message tells which, and the signal ends the process, as it would have. */
+ * (streams.c). The message tells which, and the signal ends the process, as it would have. */
 #define _GNU_SOURCE
 #include "program.h"
 #include "../crash.h"
@@ -31,7 +31,8 @@ static void describe(char *text, size_t room, const void *address) {
                  "waited "
                  "for it, as cudaDeviceSynchronize() does",
                  byte, name, of->called.function, of->called.file, of->called.line,
-                 of->by ? of->by : "a kernel", of->is_written_meanwhile ? "be writing to" : "be reading");
+                 of->uses ? of->uses->by : "a kernel",
+                 of->uses && of->uses->writes ? "be writing to" : "be reading");
 }
 
 /* Whether the instruction is atomic: a kernel's atomics may access the same place
@@ -60,14 +61,17 @@ static bool is_beside_stack(const void *address, const void *context) {
 
 static void handle(int number, siginfo_t *info, void *context) {
     struct sim_allocation *of = number == SIGSEGV ? sim_allocation_at(info->si_addr) : NULL;
-    if (of && of->kind != SIM_DEVICE_MEMORY && of->by && is_atomic(context)) {
-        sim_memory_is_free(of);
+    if (of && of->kind != SIM_DEVICE_MEMORY && of->uses && is_atomic(context)) {
+        of->uses = NULL; /* not freed: another OS thread may be in malloc() */
+        sim_memory_protect(of);
         return; /* and the instruction runs again */
     }
     enum { MOST_FRAMES = 24 };
     char sentence[1200];
     void *frames[MOST_FRAMES];
     int count = backtrace(frames, MOST_FRAMES);
+    for (int i = 0; i < count; i++) /* as the other frames, which are behind their calls */
+        frames[i] = (char *)frames[i] + ((uintptr_t)frames[i] == sim_instruction_of(context));
     if (number == SIGFPE)
         snprintf(sentence, sizeof sentence, "the host code divides an integer by zero");
     else if (!of && is_beside_stack(info->si_addr, context))

@@ -30,6 +30,15 @@ int sim_program_ends(int error) {
     return error;
 }
 
+void *sim_program_memory(void *memory, size_t bytes) {
+    memory = realloc(memory, bytes);
+    if (!memory) {
+        fprintf(stderr, "cudasim: no memory for what the program asks of the runtime\n");
+        exit(EXIT_FAILURE);
+    }
+    return memory;
+}
+
 int sim_program_error(int error) {
     if (lost)
         error = lost;

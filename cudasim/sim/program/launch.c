@@ -1,6 +1,6 @@
 /* A launch by a program: the kernel runs before the call returns, and its error comes later, as on a GPU. */
 #define _GNU_SOURCE
-#include "concurrent.h"
+#include "program.h"
 #include "../machine.h"
 #include <pthread.h>
 #include <signal.h>
@@ -8,6 +8,8 @@
 #include <string.h>
 #include <time.h>
 #ifdef SIM_COUNTED
+#include "../counted/accessed.h"
+#include "../counted/concurrent.h"
 #include "../counted/counted.h"
 #endif
 
@@ -61,6 +63,7 @@ static void allow_all(void) {
                 sim_allocation_count(), MOST);
         exit(EXIT_FAILURE);
     }
+    accessed_keep(sim_are_there_streams());
     counted_forbid_all();
     for (unsigned i = 0; i < sim_allocation_count(); i++) {
         const struct sim_allocation *of = sim_allocation_number(i);
@@ -204,19 +207,19 @@ static int launch_grid(const struct sim_program_launch *launch) {
     file = launch->file;
     line = launch->line;
     number = ++count;
-    sim_order_kernel_begins();
     int failed =
         (int)sim_launch_clusters(launch->kernel, launch->file, launch->enter, launch->arguments,
                                  launch->argument_bytes, grid, block, launch->shared_bytes, launch->cluster);
     number = 0;
+    sim_stream_goes_on(launch->stream);
+#ifdef SIM_COUNTED
     if (!failed)
-        sim_order_kernel(sim_stream_clock(launch->stream),
-                         &(struct sim_called){launch->kernel, launch->file, launch->line, NULL});
-    for (unsigned i = 0; i < launch->pointer_count; i++) {
-        struct sim_allocation *memory = sim_allocation_at(launch->pointers[i].pointer);
-        if (memory && memory->kind != SIM_DEVICE_MEMORY)
-            sim_pending_begins(memory, launch->stream, !launch->pointers[i].is_constant, launch->kernel);
-    }
+        concurrent_kernel(launch->stream,
+                          &(struct sim_called){launch->kernel, launch->file, launch->line, NULL});
+#endif
+    for (unsigned i = 0; i < launch->pointer_count; i++)
+        sim_memory_is_used(launch->pointers[i].pointer, launch->stream, !launch->pointers[i].is_constant,
+                           launch->kernel);
     sim_memory_close();
     if (!failed)
         return sim_program_error(0);
@@ -233,6 +236,7 @@ int sim_program_launches(const struct sim_program_launch *launch) {
         return sim_program_error(INVALID_HANDLE);
     int error = launch_grid(launch);
     for (struct child *child = next_child(); child; child = next_child()) {
+        child->launch.stream = launch->stream;
         launch_grid(&child->launch); /* which fails at once where an earlier one has failed */
         free(child);
     }

@@ -72,7 +72,7 @@ void sim_library_ends(bool waits) {
         sim_memory_close();
     }
     if (waits)
-        sim_pending_ends(NULL);
+        sim_host_waits(NULL);
     sim_program_ends(0);
 }
 
