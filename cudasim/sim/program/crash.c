@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
-void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
+const void *sim_program_address;
 
 static void describe(char *text, size_t room, const void *address) {
     const struct sim_allocation *of = sim_allocation_at(address);
@@ -79,23 +79,13 @@ static void handle(int number, siginfo_t *info, void *context) {
     else
         describe(sentence, sizeof sentence, info->si_addr);
     signal(number, SIG_DFL); /* the instruction runs again, and ends the process */
-    fflush(stdout);
-    sim_program_said();
-    if (sim_program_tell_crash) {
-        sim_program_tell_crash(sentence, frames, count);
-        return;
-    }
-    char line[4096];
-    bool is_known = false;
-    for (int i = 0; i < count && !is_known; i++)
-        is_known = sim_program_line_of(frames[i], line, sizeof line);
-    fprintf(stderr, "cudasim: %s%s%s\n", is_known ? line : "", is_known ? ": " : "", sentence);
+    sim_program_say_at(sentence, frames, count);
 }
 
-void sim_program_catches_crashes(void);
-void sim_program_catches_crashes(void) {
+void sim_program_begins_at(const void *address) {
     struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    static unsigned char stack[1 << 20] __attribute__((aligned(16))); /* the message is made in Python */
+    static unsigned char stack[1 << 16] __attribute__((aligned(16)));
+    sim_program_address = address;
     sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
     sigemptyset(&action.sa_mask);
     void *frame;

@@ -34,13 +34,14 @@ int sim_program_error(int error);  /* of this call */
 void sim_program_fails(int error); /* of a kernel: the next call that waits returns it */
 int sim_program_waits(void);       /* a call that waits for kernels: their error */
 int sim_program_last_error(bool forgets);
-/* Tells a mistake in the use of the runtime, or why a launch failed; without this function they go to the
- * standard error. launched: whether sim_last_report() has more. */
-extern void (*sim_program_tell)(const char *sentence, bool launched);
+/* Tells why a launch failed, where Python runs the program; it reads sim_last_report(). */
+extern void (*sim_program_tell)(void);
 void sim_program_say(const struct sim_called *called, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 unsigned sim_program_told(void); /* how many sentences */
 void sim_program_said(void);     /* one more, by other means */
+/* The same of host code; the stack's frames give the place. */
+void sim_program_say_at(const char *sentence, void **frames, int count);
 
 /* ---- memory.c ---- */
 
@@ -93,9 +94,6 @@ void sim_memory_close(void);
 /* Host code may touch it from now on as its uses say. */
 void sim_memory_protect(struct sim_allocation *memory);
 void sim_program_tell_leaks(void);
-
-/* The same for host code, usually after a crash (crash.c); the stack's frames give the place. */
-extern void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
 
 /* ---- symbols.c ---- */
 
@@ -183,13 +181,16 @@ bool sim_program_is_in_kernel(void);
 int sim_program_launches_later(const struct sim_program_launch *launch, void *const *values,
                                const size_t *bytes);
 
-/* The number of the running launch (0: none) and the place of its call. Any OS thread may ask. */
-uint64_t sim_program_runs(const char **kernel, const char **launched_in, int *launched_at);
-
 /* ---- lines.c ---- */
 
-/* "file:line" of the instruction before the address, where an executable's own files are meant. */
+/* "file:line" of the instruction before the address, if it is the program's. */
 bool sim_program_line_of(const void *address, char *text, size_t room);
+
+/* ---- crash.c ---- */
+
+/* From here on crashes of host code are told. address: of a function of the program's. */
+void sim_program_begins_at(const void *address);
+extern const void *sim_program_address;
 
 /* ---- device.c ---- */
 
