@@ -47,7 +47,7 @@ void sim_program_say_at(const char *sentence, void **frames, int count);
 
 struct sim_stream; /* NULL: the legacy default stream */
 
-enum sim_memory_kind { SIM_UNKNOWN_MEMORY, SIM_DEVICE_MEMORY, SIM_PINNED_MEMORY, SIM_MANAGED_MEMORY };
+enum sim_memory_kind { SIM_DEVICE_MEMORY, SIM_PINNED_MEMORY, SIM_MANAGED_MEMORY };
 
 struct sim_allocation {
     unsigned char *begin;
@@ -177,7 +177,6 @@ int sim_program_launches(const struct sim_program_launch *launch);
 /* A launch by a kernel (dynamic parallelism). It runs when the kernel has ended, before anything after the
  * kernel: an order that CUDA allows. values: its arguments' values, a part of launch->arguments; bytes: the
  * size of each. */
-bool sim_program_is_in_kernel(void);
 int sim_program_launches_later(const struct sim_program_launch *launch, void *const *values,
                                const size_t *bytes);
 
