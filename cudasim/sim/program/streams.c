@@ -241,6 +241,7 @@ int sim_event_create(struct sim_event **event, bool has_time) {
 int sim_event_destroy(struct sim_event *event) {
     if (!is_event(event))
         return sim_program_error(INVALID_HANDLE);
+    free(event->clock.of);
     event->stamp = 0;
     return sim_program_error(0);
 }
