@@ -171,10 +171,8 @@ class Host:
             text = source.text(node)
             if node.type != "declaration" or not _OF_DEVICE.match(text):
                 continue
-            around = node.parent
-            while around is not None and around.type in _AROUND_VARIABLES:
-                around = around.parent
-            if around is not None or _NO_VARIABLE.search(_BEFORE_VALUE.match(text)[0]):
+            is_inside = any(around.type not in _AROUND_VARIABLES for around in node.above())
+            if is_inside or _NO_VARIABLE.search(_BEFORE_VALUE.match(text)[0]):
                 continue
             declared = [
                 child
@@ -201,14 +199,9 @@ class Host:
             return False
         if b"__global__" not in source.data[node.begin : body.begin]:
             return False
-        around = node.parent
-        while around is not None and around.type not in (
-            "template_declaration",
-            "class_specifier",
-            "struct_specifier",
-        ):
-            around = around.parent
-        return around is None and self._name_of(node).type == "identifier"
+        others = ("template_declaration", "class_specifier", "struct_specifier")
+        is_inside = any(around.type in others for around in node.above())
+        return not is_inside and self._name_of(node).type == "identifier"
 
     def names(self, source: Source) -> Iterator[Change]:
         """Renames the host's own variables that are called as CUDA's built-in ones, and structs' members."""
@@ -234,14 +227,8 @@ class Host:
 
     def _is_outside(self, name: Node) -> bool:
         """Whether it is declared there, and in no function."""
-        around = name.parent
-        while around is not None and around.type not in (
-            "function_definition",
-            "parameter_list",
-            "preproc_def",
-        ):
-            around = around.parent
-        return around is None and self._declares(name)
+        inside = ("function_definition", "parameter_list", "preproc_def")
+        return not any(around.type in inside for around in name.above()) and self._declares(name)
 
     @staticmethod
     def _declares(name: Node) -> bool:

@@ -118,7 +118,7 @@ class _Text:
                 declarator = next((n for n in _walk(node) if n.type == "function_declarator"), node)
                 name = declarator.field("declarator")
                 called = _text(name) if name else "?"
-                is_member = "::" in called or any(_is_class(above) for above in _above(node))
+                is_member = "::" in called or any(_is_class(above) for above in node.above())
                 yield _Function(head, called, node, body, is_member)
 
     @cached_property
@@ -134,11 +134,6 @@ class _Text:
 
 def _is_class(node: Node) -> bool:
     return node.type in ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
-
-
-def _above(node: Node) -> Iterator[Node]:
-    while (node := node.parent) is not None:
-        yield node
 
 
 def _namespace_level(tree: Node) -> Iterator[Node]:
@@ -157,7 +152,7 @@ def _names_in(function: _Function) -> set[str]:
             found |= {_text(child) for child in node.children if child.type == "identifier"}
             if name := _declared_name(node.field("declarator")):
                 found.add(_text(name))
-    above = "".join(_text(node.field("parameters")) for node in _above(function.node) if _is_template(node))
+    above = "".join(_text(node.field("parameters")) for node in function.node.above() if _is_template(node))
     return found | set(re.findall(r"\w+", above))
 
 
@@ -176,7 +171,7 @@ def _host_reads(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
     if function.is_member:
         wanted -= text.fields
         if any(
-            child.type == "base_class_clause" for node in _above(function.node) for child in node.children
+            child.type == "base_class_clause" for node in function.node.above() for child in node.children
         ):
             return
     for node in _walk(function.body, but=(*_NO_VALUE, "qualified_identifier")):
@@ -212,7 +207,7 @@ def _arrays(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
         size = node.field("size") if node.type == "array_declarator" else None
         if size is None:
             continue
-        above = next(n.type for n in _above(node) if not n.type.endswith("declarator"))
+        above = next(n.type for n in node.above() if not n.type.endswith("declarator"))
         for inside in _walk(size, but=(*_NO_VALUE, "qualified_identifier")) if above == "declaration" else ():
             if inside.type == "identifier" and _text(inside) in numbers:
                 yield (

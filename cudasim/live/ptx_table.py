@@ -18,7 +18,6 @@ TYPES = {
 }
 _T = rf"(?P<T>{'|'.join(sorted(TYPES, key=len, reverse=True))})"
 _INTEGER = r"(?P<T>[usb](?:8|16|32|64))"
-_FLOATING = r"(?P<T>bf16x2|f16x2|bf16|f16|f32|f64)"
 _SCOPE = r"(?:\.(?:cta|cluster|gpu|sys))?"
 _SHARED = r"\.shared(?:::cta)?"
 _ANY_SHARED = r"\.shared(?:::cta|::cluster)?"

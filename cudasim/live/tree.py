@@ -51,6 +51,12 @@ class Node:
     def parent(self) -> Node | None:
         return Node(self.node.parent, self.shift) if self.node.parent else None
 
+    def above(self) -> Iterator[Node]:
+        """The nodes around this one, the nearest first."""
+        node = self.node
+        while (node := node.parent) is not None:
+            yield Node(node, self.shift)
+
     def field(self, name: str) -> Node | None:
         child = self.node.child_by_field_name(name)
         return Node(child, self.shift) if child else None

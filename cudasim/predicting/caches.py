@@ -21,7 +21,6 @@ from cudasim.predicting.sampling import READ, SECTOR_BYTES, SHIFT, UPDATED, WRIT
 
 # Between these parts of L2's size data that all blocks read together falls out of it little by little.
 _KEPT, _LOST = 0.6, 1.4
-LEAST_L1 = 16 << 10  # bytes, however much shared memory the blocks take
 _SPARSE = 64  # places of a map for each sector in it, above which sorting is faster
 
 
@@ -239,7 +238,6 @@ def local_of(code: MachineCode, flow: Flow, sample: Sample, card: Card, held: Oc
     read = sum(runs * one.bytes for one, runs in flow.executed(code) if one.name == "LDL")
     written = sum(runs * one.bytes for one, runs in flow.executed(code) if one.name == "STL")
     blocks = min(float(held.blocks), math.ceil(sample.total / card.multiprocessors))
-    shared = blocks * (code.shared_bytes + sample.dynamic_shared_bytes)
-    own = max(LEAST_L1, card.l1_bytes - shared)
-    pressure = blocks * sample.threads * code.local_bytes / own
+    l1_bytes = card.l1_beside(blocks, code.shared_bytes + sample.dynamic_shared_bytes)
+    pressure = blocks * sample.threads * code.local_bytes / l1_bytes
     return Local(read, written, float(np.clip((pressure - _KEPT) / (_LOST - _KEPT), 0.0, 1.0)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "cards"
+_LEAST_L1 = 16 << 10  # bytes, however much shared memory the blocks take
 USERS_FOLDER = "CUDASIM_CARDS"  # an environment variable: a folder with cards of one's own
 
 
@@ -84,6 +85,10 @@ class Card:
     @property
     def l2_bandwidth(self) -> float:
         return self.l2_bytes_per_clock * self.clock_hz
+
+    def l1_beside(self, blocks: float, shared_bytes: int) -> float:
+        """The bytes of L1 that so many blocks on a multiprocessor leave beside their shared memory."""
+        return max(_LEAST_L1, self.l1_bytes - blocks * (shared_bytes + self.shared_reserved))
 
     def __repr__(self) -> str:
         return f"<card {self.name}>"

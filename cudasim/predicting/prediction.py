@@ -17,7 +17,7 @@ from cudasim.live.compiling import Instance
 from cudasim.live.kernels import BoundLaunch
 from cudasim.predicting import machine_code, without_nvcc
 from cudasim.predicting.advice import Advices, advice_of
-from cudasim.predicting.caches import LEAST_L1, Sharing, sharing_of
+from cudasim.predicting.caches import Sharing, sharing_of
 from cudasim.predicting.cards import Card, card
 from cudasim.predicting.flow import Flow, flow_of, line_of
 from cudasim.predicting.machine_code import MachineCode
@@ -303,7 +303,7 @@ def l1_share(of: Card, code: MachineCode | None, threads: int, dynamic: int) -> 
     """The bytes of L1 that a block has for itself, where its multiprocessor is full."""
     registers, static = (code.registers, code.shared_bytes) if code else (32, 0)
     blocks = max(1, occupancy(of, threads, registers, static + dynamic).blocks)
-    return max(LEAST_L1, of.l1_bytes - blocks * (static + dynamic + of.shared_reserved)) // blocks
+    return of.l1_beside(blocks, static + dynamic) // blocks
 
 
 def predicted(

@@ -9,60 +9,26 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
-import time
 import warnings
 
 import cffi
 
-from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR, ffi
-from cudasim.counting.counted import running_places
+from cudasim.building.library import COUNTED_SIMULATOR, SIMULATOR
 from cudasim.counting.faults import fault_of, warn
-from cudasim.counting.places import UNKNOWN, is_of_library, place_of, string_of
 
 _DECLARATIONS = """
 int main(int count, char **arguments);
 void exit(int status);
 int on_exit(void (*function)(int status, void *), void *);
 int fflush(void *);
-extern void (*sim_program_tell)(const char *sentence, bool launched);
-extern void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
-void sim_program_catches_crashes(void);
+extern void (*sim_program_tell)(void);
 unsigned sim_program_told(void);
 void sim_program_tell_leaks(void);
-uint64_t sim_program_runs(const char **kernel, const char **launched_in, int *launched_at);
 """
-_LONG = 12.0  # seconds of a kernel, after which it is told; with what it takes to see where it is, within 15
 
 
 def _say(sentence: str):
     print(f"cudasim: {sentence}", file=sys.stderr, flush=True)
-
-
-def _tell_long_kernels(simulator, interface, counted: bool):
-    """Reports once where a long-running kernel is: it may be in an endless loop."""
-    kernel, file = interface.new("const char **"), interface.new("const char **")
-    line = interface.new("int *")
-    number, since, told = 0, 0.0, 0
-    while True:
-        time.sleep(0.5)
-        now = simulator.sim_program_runs(kernel, file, line)
-        if now != number:
-            number, since = now, time.monotonic()
-        if not number or number == told or time.monotonic() - since < _LONG:
-            continue
-        told = number
-        places = running_places() if counted else ()
-        if simulator.sim_program_runs(kernel, file, line) != number:
-            continue
-        name, launched = (interface.string(of[0]).decode(errors="replace") for of in (kernel, file))
-        where = "" if counted else "; `check` tells where it is"
-        if known := [place for place in places if place != UNKNOWN and not is_of_library(place.file)]:
-            lines = {place.line for place in known}
-            where = f"; it is at {known[0].file}:{min(lines)}" + (
-                f" to {max(lines)}" if len(lines) > 1 else ""
-            )
-        _say(f"{name}, launched at {launched}:{line[0]}, is not done after {_LONG:.0f} seconds{where}")
 
 
 def run(mode: str, path: str, arguments: list[str], table: str | None):
@@ -85,24 +51,9 @@ def run(mode: str, path: str, arguments: list[str], table: str | None):
 
         library.counted_sample(BLOCK_L1_BYTES)
 
-    @interface.callback("void(const char *, bool)")
-    def tell(sentence, launched):
-        if launched:
-            _say(str(fault_of(library)))
-        else:
-            _say(interface.string(sentence).decode(errors="replace"))
-
-    @interface.callback("void(const char *, void **, int)")
-    def tell_crash(sentence, frames, count):
-        for frame in (int(interface.cast("uintptr_t", frames[i])) - 1 for i in range(count)):
-            of = string_of(library.sim_library_of(frame, ffi().new("unsigned long long *")))
-            place = place_of(library, frame) if of == path else UNKNOWN
-            if place != UNKNOWN and not is_of_library(place.file):
-                where = f"{place}: "
-                break
-        else:
-            where = ""
-        _say(where + interface.string(sentence).decode(errors="replace"))
+    @interface.callback("void()")
+    def tell():
+        _say(str(fault_of(library)))
 
     @interface.callback("void(int, void *)")
     def at_exit(status, unused):
@@ -123,11 +74,7 @@ def run(mode: str, path: str, arguments: list[str], table: str | None):
             os._exit(1)
 
     simulator.sim_program_tell = tell
-    simulator.sim_program_tell_crash = tell_crash
-    simulator.sim_program_catches_crashes()
     program.on_exit(at_exit, interface.NULL)
-    watcher = (simulator, interface, mode != "run")
-    threading.Thread(target=_tell_long_kernels, args=watcher, daemon=True).start()
     kept = [interface.new("char[]", os.fsencode(argument)) for argument in arguments]
     pointers = interface.new("char *[]", [*kept, interface.NULL])
     program.exit(program.main(len(kept), pointers))

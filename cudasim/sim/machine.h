@@ -21,7 +21,6 @@ enum {
     SIM_MAX_BLOCK_WARPS = SIM_MAX_BLOCK_THREADS / SIM_WARP_THREADS,
     SIM_CACHE_LINE = 64,
     SIM_MAX_SHARED_BYTES = 227 << 10, /* what a block can have on compute capability 9.0 */
-    SIM_MAX_LOCAL_BYTES = 512 << 10,  /* what a thread can have, on every GPU */
 };
 
 enum sim_state {

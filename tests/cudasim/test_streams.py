@@ -73,6 +73,11 @@ RACES = {
         "set<<<1, 16, 0, t>>>(a + 16, 4, 2);",
         "writes byte 64 of a, which cudaMemcpy2DAsync at .* may still be writing",
     ),
+    "the last of many streams": (
+        "cudaStream_t many[100]; for (auto &of : many) cudaStreamCreate(&of);"
+        "set<<<4, 256, 0, many[98]>>>(a, n, 1); add<<<4, 256, 0, many[99]>>>(b, a, n);",
+        "reads byte 0 of a, which set at",
+    ),
     "rows of one array between each other": (
         "cudaMemcpy2DAsync(a, 128, a + 16, 128, 64, 8, cudaMemcpyDeviceToDevice, s);"
         "set<<<1, 16, 0, t>>>(a + 48, 4, 2);",
@@ -86,6 +91,10 @@ ORDERED = {
     "the host waits": f"{SETS} cudaStreamSynchronize(s); {ADDS} cudaEventRecord(e, t);"
     f"cudaEventSynchronize(e); {SETS}",
     "the default stream": f"set<<<4, 256>>>(a, n, 1); {ADDS} set<<<4, 256>>>(a, n, 1);",
+    "a stream after many that are gone": "cudaStream_t of; for (int i = 0; i < 100; i++) {"
+    "cudaStreamCreate(&of); set<<<4, 256, 0, of>>>(a, n, i); cudaStreamSynchronize(of);"
+    "cudaStreamDestroy(of); }",
+    "a command in the default stream": f"{SETS} cudaEventRecord(e); {ADDS}",
     "a function of the host's": f"{SETS} cudaLaunchHostFunc(s, [](void *) {{}}, 0); {ADDS}",
     "parts": "for (int i = 0; i < 4; i++) { cudaStream_t on = i % 2 ? s : t; int *part = a + 256 * i;"
     "set<<<1, 256, 0, on>>>(part, 256, i);"
@@ -120,6 +129,36 @@ def test_a_race_between_streams_is_told(tmp_path, of):
 def test_what_is_ordered_or_apart_is_no_race(tmp_path, of):
     ran = checked(tmp_path, ORDERED[of])
     assert (ran.returncode, ran.stderr) == (0, "")
+
+
+# Host code reads managed memory that two streams use, after waits.
+WRITES = "cudaMallocManaged(&m, bytes); set<<<2, 256, 0, s>>>(m, 512, 1); cudaEventRecord(e, s);"
+HOST_READS = {
+    "its stream": ("cudaStreamSynchronize(s);", False),
+    "another stream": ("cudaStreamSynchronize(t);", True),
+    "a chain of events": (
+        "cudaStream_t chain[5]; for (auto &of : chain) {"
+        "cudaStreamCreateWithFlags(&of, cudaStreamNonBlocking); cudaStreamWaitEvent(of, e, 0);"
+        "cudaEventRecord(e, of); } cudaEventSynchronize(e);",
+        False,
+    ),
+    "one of two that write": ("set<<<2, 256, 0, t>>>(m + 512, 512, 1); cudaStreamSynchronize(t);", True),
+    "what writes and not what reads": (
+        "cudaStreamWaitEvent(t, e, 0); add<<<2, 256, 0, t>>>(b, m, 512); cudaStreamSynchronize(s);",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("waits_for", HOST_READS)
+def test_host_code_waits_for_what_writes_its_memory(tmp_path, waits_for):
+    waits, is_told = HOST_READS[waits_for]
+    ran = checked(
+        tmp_path, f"int *m; {WRITES} {waits} int first = m[0]; cudaFree(m); if (first != 1) return 1;"
+    )
+    told = "the host code accesses byte 0 of m .* while set may still be writing to it"
+    assert bool(re.search(told, ran.stderr)) == is_told, ran.stderr
+    assert (ran.returncode == 0) == (not is_told)
 
 
 BETWEEN_DEVICES = """

@@ -1,5 +1,5 @@
 /* Which bytes of the arguments a checked launch has used and how, for races between streams
- * (../program/concurrent.c). */
+ * (concurrent.c). */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

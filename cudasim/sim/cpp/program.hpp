@@ -354,23 +354,19 @@ SIM_HOST cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event,
 typedef void (*cudaHostFn_t)(void *);
 typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void *);
 /* When the stream calls a function, the stream's earlier work is done. */
-inline cudaError_t sim_ends_for_host(cudaStream_t stream) {
-    sim_program_begins();
-    sim_pending_ends(sim_stream_of(stream));
-    return (cudaError_t)sim_program_ends(sim_program_error(0));
-}
 SIM_WHERE_CALLED SIM_HOST cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                                          void *data) {
     if (sim_is_captured(stream))
         return sim_capture(stream, [=](cudaStream_t on) { return cudaLaunchHostFunc(on, function, data); });
-    cudaError_t error = sim_ends_for_host(stream);
-    function(data);
+    cudaError_t error = cudaStreamSynchronize(stream);
+    if (!error)
+        function(data);
     return error;
 }
 SIM_WHERE_CALLED SIM_HOST cudaError_t cudaStreamAddCallback(cudaStream_t stream,
                                                             cudaStreamCallback_t function, void *data,
                                                             unsigned) {
-    cudaError_t error = sim_ends_for_host(stream);
+    cudaError_t error = cudaStreamSynchronize(stream);
     function(stream, error, data);
     return error;
 }

@@ -1,5 +1,5 @@
 /* A crash of host code: usually it touches memory of the GPU, or memory that a kernel may still be using
- * (pending.c). The message tells which, and the signal ends the process, as it would have. */
+ * (streams.c). The message tells which, and the signal ends the process, as it would have. */
 #define _GNU_SOURCE
 #include "program.h"
 #include "../crash.h"
@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
-void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
+const void *sim_program_address;
 
 static void describe(char *text, size_t room, const void *address) {
     const struct sim_allocation *of = sim_allocation_at(address);
@@ -31,7 +31,8 @@ static void describe(char *text, size_t room, const void *address) {
                  "waited "
                  "for it, as cudaDeviceSynchronize() does",
                  byte, name, of->called.function, of->called.file, of->called.line,
-                 of->by ? of->by : "a kernel", of->is_written_meanwhile ? "be writing to" : "be reading");
+                 of->uses ? of->uses->by : "a kernel",
+                 of->uses && of->uses->writes ? "be writing to" : "be reading");
 }
 
 /* Whether the instruction is atomic: a kernel's atomics may access the same place
@@ -60,14 +61,17 @@ static bool is_beside_stack(const void *address, const void *context) {
 
 static void handle(int number, siginfo_t *info, void *context) {
     struct sim_allocation *of = number == SIGSEGV ? sim_allocation_at(info->si_addr) : NULL;
-    if (of && of->kind != SIM_DEVICE_MEMORY && of->by && is_atomic(context)) {
-        sim_memory_is_free(of);
+    if (of && of->kind != SIM_DEVICE_MEMORY && of->uses && is_atomic(context)) {
+        of->uses = NULL; /* not freed: another OS thread may be in malloc() */
+        sim_memory_protect(of);
         return; /* and the instruction runs again */
     }
     enum { MOST_FRAMES = 24 };
     char sentence[1200];
     void *frames[MOST_FRAMES];
     int count = backtrace(frames, MOST_FRAMES);
+    for (int i = 0; i < count; i++) /* as the other frames, which are behind their calls */
+        frames[i] = (char *)frames[i] + ((uintptr_t)frames[i] == sim_instruction_of(context));
     if (number == SIGFPE)
         snprintf(sentence, sizeof sentence, "the host code divides an integer by zero");
     else if (!of && is_beside_stack(info->si_addr, context))
@@ -75,23 +79,13 @@ static void handle(int number, siginfo_t *info, void *context) {
     else
         describe(sentence, sizeof sentence, info->si_addr);
     signal(number, SIG_DFL); /* the instruction runs again, and ends the process */
-    fflush(stdout);
-    sim_program_said();
-    if (sim_program_tell_crash) {
-        sim_program_tell_crash(sentence, frames, count);
-        return;
-    }
-    char line[4096];
-    bool is_known = false;
-    for (int i = 0; i < count && !is_known; i++)
-        is_known = sim_program_line_of(frames[i], line, sizeof line);
-    fprintf(stderr, "cudasim: %s%s%s\n", is_known ? line : "", is_known ? ": " : "", sentence);
+    sim_program_say_at(sentence, frames, count);
 }
 
-void sim_program_catches_crashes(void);
-void sim_program_catches_crashes(void) {
+void sim_program_begins_at(const void *address) {
     struct sigaction action = {.sa_sigaction = handle, .sa_flags = SA_SIGINFO | SA_ONSTACK};
-    static unsigned char stack[1 << 20] __attribute__((aligned(16))); /* the message is made in Python */
+    static unsigned char stack[1 << 16] __attribute__((aligned(16)));
+    sim_program_address = address;
     sigaltstack(&(stack_t){.ss_sp = stack, .ss_size = sizeof stack}, NULL);
     sigemptyset(&action.sa_mask);
     void *frame;

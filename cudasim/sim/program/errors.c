@@ -14,7 +14,7 @@ static int lost, of_kernel;
 static unsigned told;
 static pthread_mutex_t mutex = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
 
-void (*sim_program_tell)(const char *sentence, bool launched);
+void (*sim_program_tell)(void);
 
 /* A kernel that calls the runtime, except for launches and related calls, would wait for itself. */
 void sim_program_begins(void) {
@@ -28,6 +28,15 @@ void sim_program_begins(void) {
 int sim_program_ends(int error) {
     pthread_mutex_unlock(&mutex);
     return error;
+}
+
+void *sim_program_memory(void *memory, size_t bytes) {
+    memory = realloc(memory, bytes);
+    if (!memory) {
+        fprintf(stderr, "cudasim: no memory for what the program asks of the runtime\n");
+        exit(EXIT_FAILURE);
+    }
+    return memory;
 }
 
 int sim_program_error(int error) {
@@ -64,18 +73,23 @@ void sim_program_said(void) {
     told++;
 }
 
+void sim_program_say_at(const char *sentence, void **frames, int count) {
+    char line[4096];
+    bool is_known = false;
+    told++;
+    fflush(stdout);
+    for (int i = 0; i < count && !is_known; i++)
+        is_known = sim_program_line_of(frames[i], line, sizeof line);
+    fprintf(stderr, "cudasim: %s%s%s\n", is_known ? line : "", is_known ? ": " : "", sentence);
+}
+
 void sim_program_say(const struct sim_called *called, const char *format, ...) {
-    char text[1200], sentence[1600];
+    char text[1200];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    snprintf(sentence, sizeof sentence, "%s at %s:%d: %s", called->function, called->file, called->line,
-             text);
     told++;
     fflush(stdout);
-    if (sim_program_tell)
-        sim_program_tell(sentence, false);
-    else
-        fprintf(stderr, "cudasim: %s\n", sentence);
+    fprintf(stderr, "cudasim: %s at %s:%d: %s\n", called->function, called->file, called->line, text);
 }

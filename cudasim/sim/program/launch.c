@@ -1,13 +1,16 @@
 /* A launch by a program: the kernel runs before the call returns, and its error comes later, as on a GPU. */
 #define _GNU_SOURCE
-#include "concurrent.h"
+#include "program.h"
 #include "../machine.h"
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #ifdef SIM_COUNTED
+#include "../counted/accessed.h"
+#include "../counted/concurrent.h"
 #include "../counted/counted.h"
 #endif
 
@@ -37,7 +40,7 @@ static void tell(void) {
     fflush(stdout);
     const sim_report *report = sim_last_report();
     if (sim_program_tell) {
-        sim_program_tell(report->message, true);
+        sim_program_tell();
         return;
     }
     char line[4096], in_kernel[600];
@@ -61,6 +64,7 @@ static void allow_all(void) {
                 sim_allocation_count(), MOST);
         exit(EXIT_FAILURE);
     }
+    accessed_keep(sim_are_there_streams());
     counted_forbid_all();
     for (unsigned i = 0; i < sim_allocation_count(); i++) {
         const struct sim_allocation *of = sim_allocation_number(i);
@@ -138,30 +142,54 @@ static _Atomic uint64_t number; /* of the launch that runs, and 0 between two */
 static _Atomic(const char *) running, file;
 static atomic_int line;
 
-uint64_t sim_program_runs(const char **kernel, const char **launched_in, int *launched_at) {
-    *kernel = running;
-    *launched_in = file;
-    *launched_at = line;
-    return number;
+/* The lines where threads of the kernel are in the next half second, "; it is at a.cu:3 to 7". */
+static void say_where(char *text, size_t room) {
+#ifdef SIM_COUNTED
+    enum { MOST = 16, TIMES = 50 };
+    const struct timespec a_while = {0, 10000000};
+    unsigned long long now[MOST], seen[MOST] = {0};
+    char place[4096];
+    int first = INT_MAX, last = 0;
+    unsigned count = 0;
+    for (int time = 0; time < TIMES; time++, nanosleep(&a_while, NULL))
+        for (unsigned i = counted_running(now, MOST), j; i-- > 0;) {
+            for (j = 0; j < count && seen[j] != now[i]; j++)
+                ;
+            if (j == count && count < MOST)
+                seen[count++] = now[i];
+        }
+    for (unsigned i = 0; i < count; i++)
+        if (sim_program_line_of((const void *)(uintptr_t)seen[i], place, sizeof place)) {
+            int at = atoi(strrchr(place, ':') + 1);
+            first = at < first ? at : first, last = at > last ? at : last;
+        }
+    if (last) {
+        *strrchr(place, ':') = 0;
+        snprintf(text, room, last > first ? "; it is at %s:%d to %d" : "; it is at %s:%d", place, first,
+                 last);
+    }
+#else
+    snprintf(text, room, "; `cudasim check` tells where it is");
+#endif
 }
 
-/* Tells once of a kernel that may never end, in an executable; where Python runs a program, runner.py does.
- */
+/* Tells once of a kernel that may never end. */
 static void *tell_long_kernels(void *unused) {
     (void)unused;
     enum { LONG = 24 }; /* half seconds */
     const struct timespec half_a_second = {0, 500000000};
-    const char *kernel, *launched_in;
-    int launched_at, waited = 0;
+    int waited = 0;
     for (uint64_t seen = 0;; nanosleep(&half_a_second, NULL)) {
-        uint64_t now = sim_program_runs(&kernel, &launched_in, &launched_at);
+        uint64_t now = number;
         waited = now == seen ? waited + 1 : 0;
         seen = now;
-        if (now && waited == LONG)
-            fprintf(stderr,
-                    "cudasim: %s, launched at %s:%d, is not done after 12 seconds; `cudasim check` tells "
-                    "where it is\n",
-                    kernel, launched_in, launched_at);
+        char where[4200] = "";
+        if (!now || waited != LONG)
+            continue;
+        say_where(where, sizeof where);
+        if (now == number)
+            fprintf(stderr, "cudasim: %s, launched at %s:%d, is not done after 12 seconds%s\n", running, file,
+                    line, where);
     }
     return NULL;
 }
@@ -171,7 +199,7 @@ static void watch_for_long_kernels(void) {
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the program's threads */
-    if (!sim_program_tell && pthread_create(&watcher, NULL, tell_long_kernels, NULL) == 0)
+    if (pthread_create(&watcher, NULL, tell_long_kernels, NULL) == 0)
         pthread_detach(watcher);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
@@ -204,19 +232,19 @@ static int launch_grid(const struct sim_program_launch *launch) {
     file = launch->file;
     line = launch->line;
     number = ++count;
-    sim_order_kernel_begins();
     int failed =
         (int)sim_launch_clusters(launch->kernel, launch->file, launch->enter, launch->arguments,
                                  launch->argument_bytes, grid, block, launch->shared_bytes, launch->cluster);
     number = 0;
+    sim_stream_goes_on(launch->stream);
+#ifdef SIM_COUNTED
     if (!failed)
-        sim_order_kernel(sim_stream_clock(launch->stream),
-                         &(struct sim_called){launch->kernel, launch->file, launch->line, NULL});
-    for (unsigned i = 0; i < launch->pointer_count; i++) {
-        struct sim_allocation *memory = sim_allocation_at(launch->pointers[i].pointer);
-        if (memory && memory->kind != SIM_DEVICE_MEMORY)
-            sim_pending_begins(memory, launch->stream, !launch->pointers[i].is_constant, launch->kernel);
-    }
+        concurrent_kernel(launch->stream,
+                          &(struct sim_called){launch->kernel, launch->file, launch->line, NULL});
+#endif
+    for (unsigned i = 0; i < launch->pointer_count; i++)
+        sim_memory_is_used(launch->pointers[i].pointer, launch->stream, !launch->pointers[i].is_constant,
+                           launch->kernel);
     sim_memory_close();
     if (!failed)
         return sim_program_error(0);
@@ -233,6 +261,7 @@ int sim_program_launches(const struct sim_program_launch *launch) {
         return sim_program_error(INVALID_HANDLE);
     int error = launch_grid(launch);
     for (struct child *child = next_child(); child; child = next_child()) {
+        child->launch.stream = launch->stream;
         launch_grid(&child->launch); /* which fails at once where an earlier one has failed */
         free(child);
     }

@@ -23,13 +23,7 @@ static void tell_unwritten(const struct sim_allocation *of, size_t byte) {
              "a library reads byte %zu of %s (%s at %s:%d), which nobody has written since", byte,
              of->called.name ? of->called.name : "an allocation", of->called.function, of->called.file,
              of->called.line);
-    int count = backtrace(frames, MOST_FRAMES);
-    sim_program_said();
-    fflush(stdout);
-    if (sim_program_tell_crash)
-        sim_program_tell_crash(sentence, frames, count);
-    else
-        fprintf(stderr, "cudasim: %s\n", sentence);
+    sim_program_say_at(sentence, frames, backtrace(frames, MOST_FRAMES));
 }
 
 /* A library's writes count as written. Some of what it reads may be padding, so a read is reported only if
@@ -72,7 +66,7 @@ void sim_library_ends(bool waits) {
         sim_memory_close();
     }
     if (waits)
-        sim_pending_ends(NULL);
+        sim_host_waits(NULL);
     sim_program_ends(0);
 }
 

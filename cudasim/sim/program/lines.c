@@ -1,5 +1,5 @@
-/* The source line of an instruction, for a program that is an executable of its own: where Python runs it,
- * cudasim/counting/places.py finds it. addr2line reads it from debugging information. */
+/* The source line of an instruction, while a program runs: what it reports in the end has Python's
+ * (cudasim/counting/places.py). addr2line reads it from debugging information. */
 #define _GNU_SOURCE
 #include "program.h"
 #include <dlfcn.h>
@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/auxv.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,15 +37,15 @@ static FILE *asked(const char *program, const char *offset, pid_t *child) {
 }
 
 bool sim_program_line_of(const void *address, char *text, size_t room) {
-    Dl_info of;
-    char program[4096], line[4096], offset[32], here[4096];
-    Dl_info of_program;
-    ssize_t length = readlink("/proc/self/exe", program, sizeof program - 1);
+    Dl_info of, of_program;
+    char executable[4096] = {0}, line[4096], offset[32], here[4096];
     /* Other libraries may have debugging information as well. */
-    if (length < 0 || !dladdr(address, &of) || !dladdr((const void *)getauxval(AT_ENTRY), &of_program) ||
+    if (!dladdr(address, &of) || !dladdr(sim_program_address, &of_program) ||
         of.dli_fbase != of_program.dli_fbase)
         return false;
-    program[length] = 0;
+    const char *program = of.dli_fname;
+    if (*program != '/' && readlink("/proc/self/exe", executable, sizeof executable - 1) > 0)
+        program = executable; /* its name may be one in a folder of $PATH */
     snprintf(offset, sizeof offset, "%#lx",
              (unsigned long)((uintptr_t)address - 1 - (uintptr_t)of.dli_fbase));
     pid_t child;

@@ -3,17 +3,17 @@
  * Device memory is in the program's process, where kernels need it. Host code may not touch it, as on a
  * machine with a GPU: the processor refuses the access (mprotect), and the message names the memory. */
 #define _GNU_SOURCE
-#include "concurrent.h"
+#include "program.h"
 #include "../machine.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #ifdef SIM_COUNTED
-#include "../counted/counted.h"
+#include "../counted/concurrent.h"
 #endif
 
-enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DIRECTION = 21 };
+enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DIRECTION = 21, INVALID_HANDLE = 400 };
 enum { HOST_TO_HOST, HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE, BY_ADDRESS };
 
 static struct sim_allocation *all; /* in the order of their addresses */
@@ -94,7 +94,11 @@ static int protection_of(const struct sim_allocation *of) {
         return sim_memory_is_for(of, opened_for) ? PROT_READ | PROT_WRITE : PROT_NONE;
     if (of->kind == SIM_DEVICE_MEMORY)
         return PROT_NONE;
-    return !of->by ? PROT_READ | PROT_WRITE : of->is_written_meanwhile ? PROT_NONE : PROT_READ;
+    return !of->uses ? PROT_READ | PROT_WRITE : of->uses->writes ? PROT_NONE : PROT_READ;
+}
+
+void sim_memory_protect(struct sim_allocation *memory) {
+    protect(memory, protection_of(memory));
 }
 
 /* Only the two allocations of a copy: a program may have thousands of others. */
@@ -107,7 +111,7 @@ static void open_at(const void *address) {
 static void close_at(const void *address) {
     struct sim_allocation *of = sim_allocation_at(address);
     if (of && protection_of(of) != (PROT_READ | PROT_WRITE))
-        protect(of, protection_of(of));
+        sim_memory_protect(of);
 }
 
 void sim_memory_open(int device) {
@@ -116,8 +120,8 @@ void sim_memory_open(int device) {
     opened_for = device;
     sim_memory_of_others = sim_memory_out_of_reach;
     for (unsigned i = 0; i < count; i++)
-        if (all[i].kind == SIM_DEVICE_MEMORY || all[i].by)
-            protect(&all[i], protection_of(&all[i]));
+        if (all[i].kind == SIM_DEVICE_MEMORY || all[i].uses)
+            sim_memory_protect(&all[i]);
 }
 
 enum { REMEMBERED = 64 };
@@ -174,13 +178,8 @@ void sim_memory_close(void) {
     if (--opened > 0)
         return;
     for (unsigned i = 0; i < count; i++)
-        if (all[i].kind == SIM_DEVICE_MEMORY || all[i].by)
-            protect(&all[i], protection_of(&all[i]));
-}
-
-void sim_memory_is_free(struct sim_allocation *memory) {
-    memory->by = NULL;
-    protect(memory, protection_of(memory));
+        if (all[i].kind == SIM_DEVICE_MEMORY || all[i].uses)
+            sim_memory_protect(&all[i]);
 }
 
 /* ---- Taking and giving back ---- */
@@ -223,7 +222,7 @@ static int take(void **memory, struct sim_allocation wanted) {
         return sim_program_error(OUT_OF_MEMORY);
     }
     used[wanted.device] += is_of_gpu ? wanted.bytes : 0;
-    protect(&wanted, protection_of(&wanted));
+    sim_memory_protect(&wanted);
     *memory = wanted.begin;
     return sim_program_error(0);
 }
@@ -381,10 +380,29 @@ static void copy_marks(void *to, const void *from, size_t bytes) {
         sim_memory_is_written(to, bytes);
 }
 
+/* A copy, or a fill if `from` is NULL, is an operation of the stream. */
+static void operates(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
+                     size_t rows, struct sim_stream *stream, const struct sim_called *called) {
+    sim_stream_goes_on(stream);
+    if (is_on_device(to))
+        sim_stream_reaches(stream, sim_allocation_at(to)->device);
+    if (is_on_device(from))
+        sim_stream_reaches(stream, sim_allocation_at(from)->device);
+#ifdef SIM_COUNTED
+    concurrent_copy(stream, called, to, to_pitch, from, from_pitch, width, rows);
+#else
+    (void)to_pitch, (void)from_pitch, (void)width, (void)rows;
+#endif
+    sim_memory_is_used(to, stream, true, called->function);
+    sim_memory_is_used(from, stream, false, called->function);
+}
+
 int sim_memory_copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows,
                     int kind, struct sim_stream *stream, bool waits, struct sim_called called) {
     if (width == 0 || rows == 0)
         return sim_program_error(0);
+    if (!sim_stream_exists(stream))
+        return sim_program_error(INVALID_HANDLE);
     if (kind < HOST_TO_HOST || kind > BY_ADDRESS)
         return sim_program_error(INVALID_DIRECTION);
     if (rows > 1 && (width > to_pitch || width > from_pitch))
@@ -397,8 +415,6 @@ int sim_memory_copy(void *to, size_t to_pitch, const void *from, size_t from_pit
     int error = waits ? sim_program_waits() : sim_program_error(0);
     if (error)
         return error;
-    if (waits)
-        sim_pending_ends(stream);
     open_at(to);
     open_at(from);
     for (size_t row = 0; row < rows; row++) {
@@ -407,14 +423,9 @@ int sim_memory_copy(void *to, size_t to_pitch, const void *from, size_t from_pit
         memmove(target, source, width);
         copy_marks(target, source, width);
     }
-    sim_order_copy(sim_stream_clock(stream), &called, to, to_pitch, from, from_pitch, width, rows);
+    operates(to, to_pitch, from, from_pitch, width, rows, stream, &called);
     if (waits)
-        sim_pending_ends(stream);
-    struct sim_allocation *target = sim_allocation_at(to), *source = sim_allocation_at(from);
-    if (!waits && target && target->kind != SIM_DEVICE_MEMORY)
-        sim_pending_begins(target, stream, true, called.function);
-    if (!waits && source && source->kind != SIM_DEVICE_MEMORY)
-        sim_pending_begins(source, stream, false, called.function);
+        sim_host_waits(stream);
     close_at(to);
     close_at(from);
     return sim_program_error(0);
@@ -442,6 +453,8 @@ int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows,
                    struct sim_called called) {
     if (width == 0 || rows == 0)
         return sim_program_error(0);
+    if (!sim_stream_exists(stream))
+        return sim_program_error(INVALID_HANDLE);
     if (!sim_allocation_at(to)) {
         sim_program_say(&called, "sets %p, which is no memory of the GPU", to);
         return sim_program_error(INVALID_VALUE);
@@ -453,10 +466,7 @@ int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows,
         set((unsigned char *)to + row * pitch, value, width);
         sim_memory_is_written((unsigned char *)to + row * pitch, width);
     }
-    sim_order_copy(sim_stream_clock(stream), &called, to, pitch, NULL, 0, width, rows);
-    struct sim_allocation *memory = sim_allocation_at(to);
-    if (memory->kind != SIM_DEVICE_MEMORY)
-        sim_pending_begins(memory, stream, true, called.function);
+    operates(to, pitch, NULL, 0, width, rows, stream, &called);
     close_at(to);
     return sim_program_error(0);
 }

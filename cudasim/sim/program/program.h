@@ -2,7 +2,7 @@
  * names. The program is an ordinary process, and its host code an ordinary part of it.
  *
  * Everything that a program asks for is done before the call returns, in the order of the calls, one of the
- * orders that CUDA allows. pending.c remembers what a GPU might still be doing, because the host may not
+ * orders that CUDA allows. streams.c remembers what a GPU might still be doing, because the host may not
  * touch that memory before it has waited. */
 #pragma once
 #include <stdbool.h>
@@ -25,6 +25,8 @@ struct sim_called {
  * for each other, and for each other's kernels. The second function returns its argument. */
 void sim_program_begins(void);
 int sim_program_ends(int error);
+/* As realloc(); the program ends where there is none. */
+void *sim_program_memory(void *memory, size_t bytes);
 
 /* ---- errors.c: each returns the error, or an earlier one that no call clears ---- */
 
@@ -32,17 +34,20 @@ int sim_program_error(int error);  /* of this call */
 void sim_program_fails(int error); /* of a kernel: the next call that waits returns it */
 int sim_program_waits(void);       /* a call that waits for kernels: their error */
 int sim_program_last_error(bool forgets);
-/* Tells a mistake in the use of the runtime, or why a launch failed; without this function they go to the
- * standard error. launched: whether sim_last_report() has more. */
-extern void (*sim_program_tell)(const char *sentence, bool launched);
+/* Tells why a launch failed, where Python runs the program; it reads sim_last_report(). */
+extern void (*sim_program_tell)(void);
 void sim_program_say(const struct sim_called *called, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 unsigned sim_program_told(void); /* how many sentences */
 void sim_program_said(void);     /* one more, by other means */
+/* The same of host code; the stack's frames give the place. */
+void sim_program_say_at(const char *sentence, void **frames, int count);
 
 /* ---- memory.c ---- */
 
-enum sim_memory_kind { SIM_UNKNOWN_MEMORY, SIM_DEVICE_MEMORY, SIM_PINNED_MEMORY, SIM_MANAGED_MEMORY };
+struct sim_stream; /* NULL: the legacy default stream */
+
+enum sim_memory_kind { SIM_DEVICE_MEMORY, SIM_PINNED_MEMORY, SIM_MANAGED_MEMORY };
 
 struct sim_allocation {
     unsigned char *begin;
@@ -50,16 +55,11 @@ struct sim_allocation {
     enum sim_memory_kind kind;
     struct sim_called called;
     unsigned char *written; /* of device memory in a checked program: whether each byte has been */
-    /* What a GPU may still be doing with it; see pending.c. */
-    struct sim_stream *stream;
-    uint64_t when;
-    bool is_written_meanwhile; /* else it is only read */
-    const char *by;            /* a kernel or a function */
-    int on;                    /* the device whose stream that is */
-    bool is_symbol;            /* a variable of the program, which is never freed */
-    int device;                /* whose memory it is */
-    bool is_of_graph;          /* its place is reserved */
-    const uint64_t *peers;     /* the other devices that may access it, a bit for each; NULL: all */
+    struct sim_use *uses;   /* what a GPU may still be doing with it; those that write come first */
+    bool is_symbol;         /* a variable of the program, which is never freed */
+    int device;             /* whose memory it is */
+    bool is_of_graph;       /* its place is reserved */
+    const uint64_t *peers;  /* the other devices that may access it, a bit for each; NULL: all */
 };
 
 int sim_memory_take(void **memory, size_t bytes, enum sim_memory_kind kind, struct sim_called called);
@@ -91,11 +91,9 @@ bool sim_memory_is_for(const struct sim_allocation *memory, int device);
  * kernel's memory is near, so it may be the host's too. */
 const char *sim_memory_out_of_reach(const void *address, bool is_far);
 void sim_memory_close(void);
-void sim_memory_is_free(struct sim_allocation *memory); /* no kernel uses it any more */
+/* Host code may touch it from now on as its uses say. */
+void sim_memory_protect(struct sim_allocation *memory);
 void sim_program_tell_leaks(void);
-
-/* The same for host code, usually after a crash (crash.c); the stack's frames give the place. */
-extern void (*sim_program_tell_crash)(const char *sentence, void **frames, int count);
 
 /* ---- symbols.c ---- */
 
@@ -111,10 +109,21 @@ void sim_library_ends(bool waits); /* waits: the host has waited for the default
 void *sim_library_memory(size_t bytes, enum sim_memory_kind kind); /* NULL: there is not so much */
 void sim_library_gives_back(void *memory, enum sim_memory_kind kind);
 
-/* ---- pending.c ---- */
+/* ---- streams.c ---- */
 
-struct sim_stream; /* NULL: the legacy default stream */
 struct sim_event;
+/* The latest of so many operations of a stream. */
+struct sim_moment {
+    unsigned stream;
+    uint64_t count;
+};
+/* An operation's use of memory, which the host has not waited for. */
+struct sim_use {
+    struct sim_use *next;
+    struct sim_moment moment;
+    bool writes;
+    const char *by; /* a kernel or a function */
+};
 
 int sim_stream_create(struct sim_stream **stream, bool is_blocking);
 int sim_stream_destroy(struct sim_stream *stream);
@@ -128,12 +137,20 @@ int sim_event_elapsed(float *milliseconds, struct sim_event *begin, struct sim_e
 int sim_device_waits(void); /* for what this OS thread's device does */
 bool sim_stream_exists(const struct sim_stream *stream);
 int sim_stream_device(const struct sim_stream *stream);
-unsigned sim_stream_clock(const struct sim_stream *stream); /* concurrent.h */
-/* From now on the stream's use of the memory goes on after the call. */
-void sim_pending_begins(struct sim_allocation *memory, struct sim_stream *stream, bool writes,
-                        const char *by);
-/* Host code may use whatever was pending in the stream, and in all that it waits for. */
-void sim_pending_ends(struct sim_stream *stream);
+bool sim_are_there_streams(void);                   /* more than one, whose operations may overlap */
+void sim_stream_goes_on(struct sim_stream *stream); /* with a new operation */
+/* The stream's latest operation, whether it comes after another one, and whether the host does. */
+struct sim_moment sim_stream_now(struct sim_stream *stream);
+bool sim_stream_is_after(struct sim_stream *stream, struct sim_moment moment);
+bool sim_host_is_after(struct sim_moment moment);
+/* The stream's latest operation is a copy of that device's memory. If the stream is another device's default
+ * stream, the copy waits for all of both devices, which wait for it ("Peer-to-Peer Memory Copy"). */
+void sim_stream_reaches(struct sim_stream *stream, int device);
+/* The stream's latest operation, a kernel's or a function's, uses the allocation there, and goes on after the
+ * call. */
+void sim_memory_is_used(const void *address, struct sim_stream *stream, bool writes, const char *by);
+/* The host has waited for the stream, and for all that the stream waits for. */
+void sim_host_waits(struct sim_stream *stream);
 
 /* ---- launch.c ---- */
 
@@ -160,17 +177,19 @@ int sim_program_launches(const struct sim_program_launch *launch);
 /* A launch by a kernel (dynamic parallelism). It runs when the kernel has ended, before anything after the
  * kernel: an order that CUDA allows. values: its arguments' values, a part of launch->arguments; bytes: the
  * size of each. */
-bool sim_program_is_in_kernel(void);
 int sim_program_launches_later(const struct sim_program_launch *launch, void *const *values,
                                const size_t *bytes);
 
-/* The number of the running launch (0: none) and the place of its call. Any OS thread may ask. */
-uint64_t sim_program_runs(const char **kernel, const char **launched_in, int *launched_at);
-
 /* ---- lines.c ---- */
 
-/* "file:line" of the instruction before the address, where an executable's own files are meant. */
+/* "file:line" of the instruction before the address, if it is the program's. */
 bool sim_program_line_of(const void *address, char *text, size_t room);
+
+/* ---- crash.c ---- */
+
+/* From here on crashes of host code are told. address: of a function of the program's. */
+void sim_program_begins_at(const void *address);
+extern const void *sim_program_address;
 
 /* ---- device.c ---- */
 

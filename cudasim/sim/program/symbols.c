@@ -1,8 +1,6 @@
 /* The program's variables in device memory. Each device has its own values. The process has one set of
  * variables, with the values of the device that used it last; the other devices' values are kept here. */
 #include "program.h"
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct variable {
@@ -14,17 +12,8 @@ struct variable {
 static struct variable *variables;
 static int resident;
 
-static void *memory_of(size_t bytes) {
-    void *memory = malloc(bytes);
-    if (!memory) {
-        fprintf(stderr, "cudasim: no memory for the values of a variable\n");
-        exit(EXIT_FAILURE);
-    }
-    return memory;
-}
-
 void sim_symbol_is_known(void *address, size_t bytes) {
-    struct variable *known = memory_of(sizeof *known);
+    struct variable *known = sim_program_memory(NULL, sizeof *known);
     *known = (struct variable){variables, address, bytes, NULL};
     variables = known;
 }
@@ -34,7 +23,7 @@ void sim_symbols_become(int device) {
         return;
     for (struct variable *of = variables; of; of = of->next) {
         if (!of->kept) { /* what the source says that they begin with */
-            of->kept = memory_of((size_t)sim_gpu_count() * of->bytes);
+            of->kept = sim_program_memory(NULL, (size_t)sim_gpu_count() * of->bytes);
             for (int i = 0; i < sim_gpu_count(); i++)
                 memcpy(of->kept + (size_t)i * of->bytes, of->address, of->bytes);
         }

@@ -12,10 +12,9 @@ void *sim_device_malloc(size_t bytes);
 void sim_device_free(void *memory, uintptr_t pc);
 void sim_device_refuses(const char *what, const char *instead, uintptr_t pc);
 
-/* A program that is built, and not run by `cudasim run`, says why it crashes as well. */
-void sim_program_catches_crashes(void);
+void sim_program_begins_at(const void *address);
 __attribute__((constructor)) static void begin(void) {
-    sim_program_catches_crashes();
+    sim_program_begins_at((const void *)begin);
 }
 
 #define PC ((uintptr_t)__builtin_return_address(0))
