@@ -112,9 +112,13 @@ test: check
 test-cudasim: $(INSTALLED)
 	$(BIN)/python -m pytest -n 2 --dist worksteal -p no:nbmake tests/cudasim
 
-# The tests of the kernels and of what stands on them, and the notebooks.
+# The tests of the kernels and of what stands on them, and the notebooks. Of the puzzles' notebooks, which are written
+# by one tool, three run: the first, that of programs and that of reports. tests/fgn/test_puzzles.py compares the cells
+# of all of them with the definitions, and compiles, checks and draws every puzzle.
+NOTEBOOKS_OF_TESTS = $(wildcard notebooks/*.ipynb) \
+	$(foreach name,01_threads 11_host_code 12_profiles,notebooks/puzzles/$(name).ipynb)
 test-fgn: counted
-	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests/fgn lab notebooks
+	$(BIN)/python -m pytest -n 2 --dist worksteal --nbmake --nbmake-timeout=300 tests/fgn lab $(NOTEBOOKS_OF_TESTS)
 
 # The sanitizers look at where memory is accessed, so only tests run that launch a kernel with sizes, types, alignments
 # or lifetimes of their own: those that are marked `memory`. (What is counted or checked runs on the counted simulator,

@@ -2,7 +2,7 @@
 
 `bugs/right/` has right kernels for the three chains: a `.cu` file for each kernel, and beside it its host
 side, a `.py` file that decides grid and arguments. Each file in `bugs/` is one of these with one mistake, and
-a comment on top that explains it. `BUGS` in planted.py is the table: the mistake, the data of data.py that
+a comment on top that explains it. `bugs/bugs.csv` is the table: the mistake, the data of data.py that
 shows it, and what finds it.
 
     fgn.bugs.gallery.run("unbiased_variance")     runs the chain with it on the simulator; prints as a report

@@ -81,9 +81,17 @@ def each_once(convert: Callable, tensors: Sequence) -> list:
 MOST_KINDS = 64
 
 
+def recall(known: dict, key):
+    """What is kept under a key, or None. Code that torch.compile traces keeps nothing and finds nothing: what
+    it had found would be what its next call has to find, which would be compiled anew if it does not."""
+    return None if torch.compiler.is_compiling() else known.get(key)
+
+
 def keep(known: dict, key, value, most: int):
-    """Keeps a value under its key; with `most` entries it replaces the oldest. Other threads may do the same
-    at the same time."""
+    """Keeps a value under its key for `recall()`; with `most` entries it replaces the oldest. Other threads
+    may do the same at the same time."""
+    if torch.compiler.is_compiling():
+        return
     if len(known) >= most:
         for oldest in list(known)[:1]:
             known.pop(oldest, None)

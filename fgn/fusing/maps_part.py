@@ -12,7 +12,7 @@ from torch import Tensor, fx, nn
 from fgn.feature_maps import FeatureMaps, feature_maps_forward
 from fgn.fusing.accepting import NotAChain
 from fgn.fusing.by_torch import by_torch, function_of
-from fgn.fusing.kept import keep
+from fgn.fusing.kept import keep, recall
 from fgn.fusing.map_functions import ARGUMENTS, MapsFound
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.fusing.parts import BIAS_OF_CONVOLUTION, MOST_CHAINS, Part, Step
@@ -129,7 +129,7 @@ class MapsPart(Part):
         ones."""
         settings = self.settings_of_steps()
         key = (groups, eps, scaled, shifted, has_bias, roles, *settings)
-        known = self.known.get(key)
+        known = recall(self.known, key)
         if known is None:
             left = iter(roles)
             found = self.found

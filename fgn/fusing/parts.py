@@ -21,7 +21,7 @@ from fgn.chains import Chain, Shape
 from fgn.functional import chain_forward, forward_in_autocast
 from fgn.fusing.accepting import NotAChain, as_operand, check_linear, check_vector
 from fgn.fusing.by_torch import by_torch
-from fgn.fusing.kept import MOST_KINDS, Checked, Last, dtypes_of, keep, kind_of
+from fgn.fusing.kept import MOST_KINDS, Checked, Last, dtypes_of, keep, kind_of, recall
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.native import prepared, repeated
 from fgn.operators import POINTWISE, Pointwise
@@ -293,11 +293,11 @@ class ChainPart(Part):
         """The chain of a matrix x; None if torch's operators are as good. given: the original inputs, whose
         rows these are."""
         options, x = self.options, inputs[0]
-        chain, tensors = self.chain_and_tensors(*inputs)
+        chain, tensors, checked = self.chain_and_tensors(*inputs)
         if repeated.is_ordinary():
             y = self._repeat(chain, x, tensors)
             if y is not None:
-                last = Last(given, x, y, self.settings(), chain, self.checked, self.operands, tensors)
+                last = Last(given, x, y, self.settings(), chain, checked, self.operands, tensors)
                 key = repeated.key_of(chain, x, tensors, options.version, options.precision)
                 if y.requires_grad:
                     last.call = gradients.kept(key, tensors)
@@ -309,9 +309,9 @@ class ChainPart(Part):
             if repeated.is_ordinary():
                 self._keep(Last(given, x, tensors[0], self.settings()), given[0])
             return None
-        parameters = self.checked.parameters(tensors)
+        parameters = checked.parameters(tensors)
         if autocast.dtype_for(x) is not None:
-            result = self._dtype_in_autocast(inputs, parameters)
+            result = self._dtype_in_autocast(inputs, parameters, checked.roles)
             return forward_in_autocast(chain, x, parameters, options.version, result)
         return chain_forward(chain, x, parameters, options.version, options.precision)
 
@@ -328,32 +328,34 @@ class ChainPart(Part):
         self.say(reason)
         return self.by_torch(*inputs)
 
-    def _dtype_in_autocast(self, inputs, parameters) -> torch.dtype:
+    def _dtype_in_autocast(self, inputs, parameters, roles) -> torch.dtype:
         """The dtype of torch's own result under the active autocast. torch computes two rows to tell it, once
         for each kind of inputs."""
         kind = inputs[0].device.type
         dtypes = (None if value is None else value.dtype for value in parameters.values())
         key = (kind, torch.get_autocast_dtype(kind), inputs[0].dtype, *dtypes)
-        if key not in self.dtypes:
-            roles = zip(self.operands, self.checked.roles, strict=True)
-            of_rows = {0, *(number for number, role in roles if role == "tensor")}
+        dtype = recall(self.dtypes, key)
+        if dtype is None:
+            operands = zip(self.operands, roles, strict=True)
+            of_rows = {0, *(number for number, role in operands if role == "tensor")}
             few = [
                 value.new_zeros(autocast.ROWS, value.shape[1]) if number in of_rows else value
                 for number, value in enumerate(inputs)
             ]
             with torch.no_grad():
-                self.dtypes[key] = self.by_torch(*few).dtype
-        return self.dtypes[key]
+                dtype = self.by_torch(*few).dtype
+            keep(self.dtypes, key, dtype, MOST_KINDS)
+        return dtype
 
-    def chain_and_tensors(self, *inputs) -> tuple[Chain, tuple[Tensor | None, ...]]:
-        """The chain with its modules' present settings, and its tensors in the order of
-        `fgn.functional.names_of()`. NotAChain tells why there is none."""
+    def chain_and_tensors(self, *inputs) -> tuple[Chain, tuple[Tensor | None, ...], Checked]:
+        """The chain with its modules' present settings, its tensors in the order of
+        `fgn.functional.names_of()`, and what is known of them. NotAChain tells why there is none."""
         return self._checked_chain(inputs[0], *self.tensors_and_norm(inputs))
 
     def chain_and_parameters(self, *inputs) -> tuple[Chain, dict[str, Tensor | None]]:
         """The same, with the parameters by name."""
-        chain, tensors = self.chain_and_tensors(*inputs)
-        return chain, self.checked.parameters(tensors)
+        chain, tensors, checked = self.chain_and_tensors(*inputs)
+        return chain, checked.parameters(tensors)
 
     def tensors_and_norm(self, inputs) -> tuple[tuple[Tensor | None, ...], tuple]:
         """The tensors in the order of `fgn.functional.names_of()`, not yet checked, and the norm's present
@@ -389,12 +391,15 @@ class ChainPart(Part):
             tensors = *tensors, *[inputs[number] for number in self.operands]
         return tensors, (groups, eps, normalized)
 
-    def _checked_chain(self, x, tensors, norm: tuple) -> tuple[Chain, tuple[Tensor | None, ...]]:
+    def _checked_chain(self, x, tensors, norm: tuple) -> tuple[Chain, tuple[Tensor | None, ...], Checked]:
         """The chain of these tensors, and the tensors with operands of one element as vectors. NotAChain if
         there is none."""
-        checked = self.checked
-        if checked is None or not checked.holds(x, tensors):
-            checked = self.checked = self._check(x, tensors)
+        if torch.compiler.is_compiling():  # which would compile for what an earlier call has kept
+            checked = self._check(x, tensors)
+        else:
+            checked = self.checked
+            if checked is None or not checked.holds(x, tensors):
+                checked = self.checked = self._check(x, tensors)
         weight = tensors[0]
         if (
             not weight.is_contiguous()
@@ -405,14 +410,14 @@ class ChainPart(Part):
                 "the weight is stored as (in_features, out_features), and a copy of it for each call is "
                 "worth it from a batch of in_features rows on"
             )
-        return self.chain_of(x, norm, checked), checked.as_vectors(x, tensors)
+        return self.chain_of(x, norm, checked), checked.as_vectors(x, tensors), checked
 
     def chain_of(self, x, norm: tuple, checked: Checked) -> Chain:
         """The chain with the modules' present settings."""
         groups, eps, normalized = norm
         channels, roles = checked.channels, checked.roles
         key = (groups, eps, *self.settings_of_steps(), *roles)
-        chain = self.chains.get(key)
+        chain = recall(self.chains, key)
         if chain is None:
             chain = self._chain(groups, eps, roles)
             if not any(isinstance(value, Tensor) for value in key):

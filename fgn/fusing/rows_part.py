@@ -16,7 +16,7 @@ from fgn.chains import Chain, Shape
 from fgn.fusing.accepting import NotAChain, as_operand
 from fgn.fusing.alone import ProductPart, gains_before_rows
 from fgn.fusing.by_torch import by_torch
-from fgn.fusing.kept import MOST_KINDS, Last, as_vector, dtypes_of, each_once, keep, kind_of
+from fgn.fusing.kept import MOST_KINDS, Last, as_vector, dtypes_of, each_once, keep, kind_of, recall
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.fusing.parts import MOST_CHAINS, VALUE_AGAIN, ChainPart, Part
 from fgn.fusing.row_functions import ALL, RowsFound, Settings, settings_of
@@ -118,7 +118,7 @@ class RowsPart(Part):
                     return None
                 inputs = inner.inputs_of_rows(own)[0]
             matrix = inputs[0]
-            chain, tensors = inner.chain_and_tensors(*inputs)
+            chain, tensors, checked = inner.chain_and_tensors(*inputs)
         except NotAChain:
             return None
         weight, bias, _, _, *operands = tensors
@@ -134,7 +134,7 @@ class RowsPart(Part):
         if planned is None:
             return None
         v = F.linear(matrix, weight, bias)
-        last = Last(own, matrix, v, inner.settings(), chain, inner.checked, inner.operands, tensors)
+        last = Last(own, matrix, v, inner.settings(), chain, checked, inner.operands, tensors)
         y = rows_forward(planned[0], v, planned[1])
         self._keep(_kind(x, "x"), planned[0], v, last, operands, others)
         sizes = last.sizes or last.y_sizes
@@ -293,7 +293,7 @@ class RowsPart(Part):
     def _rows(self, settings: Settings, chain: Chain | None, roles: tuple[str, ...]) -> Rows:
         """The function with the operators around it, the same object for the same ones."""
         key = (settings, id(chain), roles, *self.settings_of_steps())
-        known = self.rows.get(key)
+        known = recall(self.rows, key)
         if known is not None and known[0] is chain:
             return known[1]
         left = iter(roles)

@@ -288,13 +288,12 @@ class Task:
 
     # ---- Cases
 
-    def all_sizes(self, seed: str = "", random_ones: int | None = None) -> list[Sizes]:
+    def all_sizes(self, seed: str = "") -> list[Sizes]:
         """The sizes to try: the listed ones, random ones, and the budget's. A seed draws the same sizes in
         every run."""
         chosen = random.Random(self.name + seed)
         drawn: list[Sizes] = []
-        if random_ones is None:
-            random_ones = 2 if self.is_program else 6  # each run of a program is a process
+        random_ones = 2 if self.is_program else 6  # each run of a program is a process
         while len(drawn) < random_ones and self.between:
             sizes = {name: chosen.randint(*bounds) for name, bounds in self.between.items()}
             if self.fits(sizes):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+from launch_form import At
 from torch import Tensor
 
 generator = torch.Generator()
@@ -39,6 +41,11 @@ class Run:
     tolerance: float = 1e-4
     bug: str = ""
     within: str = ""
+
+
+def at(file: str, kernel: str, **more) -> At:
+    """`at(file, kernel, template=...)[grid, block, shared](arguments, expected)` is a `Run`."""
+    return At(partial(Run, file, kernel, **more))
 
 
 def floats(*size: int, dtype: torch.dtype = torch.float32) -> Tensor:

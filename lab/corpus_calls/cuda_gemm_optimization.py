@@ -1,6 +1,6 @@
 """Calls of the kernels of leimao/CUDA-GEMM-Optimization: its own tiles, most at sizes they do not divide."""
 
-from corpus_calls.calls import Run, f16, floats
+from corpus_calls.calls import at, f16, floats
 
 REPOSITORY = "leimao/CUDA-GEMM-Optimization"
 TILED = "2d_block_tiling"
@@ -21,11 +21,7 @@ WMMA_TILES = (*BLOCKS_128, 16, 16, 32, 64, 16, 16, 16, 256)
 
 def gemm(file, kernel, tiles, grid, block, dtype="float", m=100, n=120, k=72, bug=""):
     kind = {"dtype": f16} if dtype == "__half" else {}
-    return Run(
-        f"src/{file}.cu",
-        kernel,
-        grid,
-        block,
+    return at(f"src/{file}.cu", kernel, template=(dtype, *tiles))[grid, block](
         lambda: (
             m,
             n,
@@ -40,7 +36,6 @@ def gemm(file, kernel, tiles, grid, block, dtype="float", m=100, n=120, k=72, bu
             n,
         ),
         lambda m, n, k, alpha, a, lda, b, ldb, beta, c, ldc: {9: alpha * (a @ b) + beta * c},
-        template=(dtype, *tiles),
         bug=bug,
         tolerance=3e-3 if dtype == "__half" else 1e-4,
     )

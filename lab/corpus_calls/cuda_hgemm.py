@@ -1,20 +1,17 @@
 """Calls of the kernels of Bruce-Lee-LY/cuda_hgemm: B by columns, cp.async, ldmatrix, mma and wmma."""
 
-from corpus_calls.calls import Run, f16, floats, zeros
+from corpus_calls.calls import at, f16, floats, zeros
 
 REPOSITORY = "Bruce-Lee-LY/cuda_hgemm"
 
 
 def hgemm(file, kernel, grid=(16, 1, 1), block=256, stages=1, bug="", m=256, n=128, k=128):
     shared = 65536 if stages <= 2 else stages * 30720
-    return Run(
-        f"src/{file}.cu",
-        f"{kernel}Kernel",
-        grid,
-        block,
+    return at(f"src/{file}.cu", f"{kernel}Kernel")[
+        grid, block, 0 if block == 32 or file == "simt_naive" else shared + 8192
+    ](
         lambda: (floats(m, k, dtype=f16), floats(n, k, dtype=f16), zeros(m, n, dtype=f16), m, n, k),
         lambda a, b, *_: {2: a @ b.T},
-        shared=0 if block == 32 or file == "simt_naive" else shared + 8192,
         bug=bug,
         tolerance=3e-2,
     )

@@ -2,7 +2,7 @@
 
 import torch
 
-from corpus_calls.calls import Run, blocks_of, floats, zeros
+from corpus_calls.calls import at, blocks_of, floats, zeros
 
 REPOSITORY = "Liu-xiandong/How_to_optimize_in_GPU"
 LANES_IN_STEP = (
@@ -13,50 +13,28 @@ LANES_IN_STEP = (
 def reduce(version, name, kernel, each, template=None, count=None, bug=""):
     """Sums of blocks of 256 threads, `each` numbers in a block."""
     rest = () if count is None else (count,)
-    return Run(
-        f"reduce/reduce_v{version}_{name}.cu",
-        kernel,
-        4096 // each,
-        256,
+    return at(f"reduce/reduce_v{version}_{name}.cu", kernel, template=template)[4096 // each, 256](
         lambda: (floats(4096), zeros(4096 // each), *rest),
         lambda x, *_: {1: blocks_of(x, each).sum(1)},
-        template=template,
         bug=bug,
     )
 
 
 def sgemv(version, n, template=None, rows_per_block=4):
-    return Run(
-        f"sgemv/Sgemv_v{version}.cu",
-        f"Sgemv_v{version}",
-        40 // rows_per_block,
-        (32, 4),
-        lambda: (floats(40, n), floats(n), zeros(40), 40, n),
-        lambda a, x, *_: {2: a @ x},
-        template=template,
-    )
+    return at(f"sgemv/Sgemv_v{version}.cu", f"Sgemv_v{version}", template=template)[
+        40 // rows_per_block, (32, 4)
+    ](lambda: (floats(40, n), floats(n), zeros(40), 40, n), lambda a, x, *_: {2: a @ x})
 
 
 def add(kernel, each):
-    return Run(
-        "elementwise/elementwise_add.cu",
-        kernel,
-        8 // each,
-        256,
-        lambda: (floats(2048), floats(2048), zeros(2048)),
-        lambda a, b, _: {2: a + b},
+    return at("elementwise/elementwise_add.cu", kernel)[8 // each, 256](
+        lambda: (floats(2048), floats(2048), zeros(2048)), lambda a, b, _: {2: a + b}
     )
 
 
 def sgemm(version):
-    return Run(
-        f"sgemm/sgemm_v{version}.cu",
-        "Sgemm",
-        (1, 1),
-        (16, 16),
-        lambda: (floats(128, 48), floats(48, 128), zeros(128, 128), 128, 128, 48),
-        lambda a, b, *_: {2: a @ b},
-        template=(128, 8, 128, 8, 8, False),
+    return at(f"sgemm/sgemm_v{version}.cu", "Sgemm", template=(128, 8, 128, 8, 8, False))[(1, 1), (16, 16)](
+        lambda: (floats(128, 48), floats(48, 128), zeros(128, 128), 128, 128, 48), lambda a, b, *_: {2: a @ b}
     )
 
 
@@ -75,14 +53,9 @@ def dense(offsets, columns, values, width):
 
 
 def spmm(kernel, template, rest):
-    return Run(
-        "spmm/spmm.cu",
-        kernel,
-        (1, 30),
-        64,
+    return at("spmm/spmm.cu", kernel, template=template)[(1, 30), 64](
         lambda: (30, *sparse(30, 40)[1:], floats(40, 64), zeros(30, 64), *rest),
         lambda m, o, c, v, b, *_: {5: dense(o, c, v, 40) @ b},
-        template=template,
     )
 
 
@@ -105,13 +78,8 @@ RUNS = [
     sgemv(2, 16, (2,), rows_per_block=8),
     spmm("My_spmm_csr_vector_kernel_v0", (64,), (64, 64)),
     spmm("My_spmm_csr_vector_kernel_v1", (64, 128, 64), (30, 64, 40)),
-    Run(
-        "spmv/spmv.cu",
-        "My_spmv_csr_kernel",
-        2,
-        256,
+    at("spmv/spmv.cu", "My_spmv_csr_kernel", template=("int", "float", 32, 8))[2, 256](
         lambda: (60, *sparse(60, 50)[1:], floats(50), zeros(60)),
         lambda m, o, c, v, x, _: {5: dense(o, c, v, 50) @ x},
-        template=("int", "float", 32, 8),
     ),
 ]

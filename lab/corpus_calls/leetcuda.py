@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from corpus_calls.calls import Run, bf16, f16, floats, i8, integers, ints, u8, zeros
+from corpus_calls.calls import at, bf16, f16, floats, i8, integers, ints, u8, zeros
 
 REPOSITORY = "xlite-dev/LeetCUDA"
 HALF_A_WARP = (
@@ -26,11 +26,7 @@ def loose(kind):
 def pointwise(name, function, folder=None):
     """The six kernels of an operation on every element."""
     return [
-        Run(
-            f"kernels/{folder or name}/{name}.cu",
-            f"{name}_{kind}_kernel",
-            8 // each,
-            256,
+        at(f"kernels/{folder or name}/{name}.cu", f"{name}_{kind}_kernel")[8 // each, 256](
             lambda kind=kind: (
                 4 * floats(2048, dtype=dtype_of(kind)),
                 zeros(2048, dtype=dtype_of(kind)),
@@ -45,11 +41,7 @@ def pointwise(name, function, folder=None):
 
 def addition(folder):
     return [
-        Run(
-            f"kernels/{folder}/elementwise.cu",
-            f"elementwise_add_{kind}_kernel",
-            8 // each,
-            256,
+        at(f"kernels/{folder}/elementwise.cu", f"elementwise_add_{kind}_kernel")[8 // each, 256](
             lambda kind=kind: (
                 floats(2048, dtype=dtype_of(kind)),
                 floats(2048, dtype=dtype_of(kind)),
@@ -64,11 +56,7 @@ def addition(folder):
 
 
 def embedding(kind, each):
-    return Run(
-        "kernels/embedding/embedding.cu",
-        f"embedding_{kind}_kernel",
-        20,
-        64 // each,
+    return at("kernels/embedding/embedding.cu", f"embedding_{kind}_kernel")[20, 64 // each](
         lambda: (
             integers(0, 50, 20),
             floats(50, 64, dtype=dtype_of(kind)),
@@ -81,51 +69,44 @@ def embedding(kind, each):
 
 
 def reduction(kind, accumulator, each, pack=""):
-    return Run(
+    return at(
         "kernels/reduce/block_all_reduce.cu",
         f"block_all_reduce_sum_{kind}{pack}_{accumulator}_kernel",
-        8,
-        256 // each,
+        template=(256 // each,),
+    )[8, 256 // each](
         lambda: (floats(2048, dtype=dtype_of(kind)).abs(), zeros(1), 2048),
         lambda x, *_: {1: x.sum()},
-        template=(256 // each,),
         tolerance=max(loose(kind), loose(accumulator)),
     )
 
 
 def float8_reduction(kind, each, pack=""):
-    return Run(
+    return at(
         "kernels/reduce/block_all_reduce.cu",
         f"block_all_reduce_sum_fp8_{kind}{pack}_f16_kernel",
-        8,
-        256 // each,
+        template=(256 // each,),
+    )[8, 256 // each](
         lambda: (floats(2048).abs().to(F8[kind]).view(u8), zeros(1), 2048),
         lambda x, *_: {1: x.view(F8[kind]).double().sum()},
-        template=(256 // each,),
         tolerance=1e-2,
         bug=HALF_A_WARP if each == 16 else "",
     )
 
 
 def integer_reduction(kernel, each):
-    return Run(
-        "kernels/reduce/block_all_reduce.cu",
-        f"block_all_reduce_sum_{kernel}_kernel",
-        8,
-        256 // each,
+    return at(
+        "kernels/reduce/block_all_reduce.cu", f"block_all_reduce_sum_{kernel}_kernel", template=(256 // each,)
+    )[8, 256 // each](
         lambda: (integers(-128, 128, 2048, dtype=i8), ints(1), 2048),
         lambda x, *_: {1: x.sum()},
-        template=(256 // each,),
         bug=HALF_A_WARP if each == 16 else "",
     )
 
 
 def dot(kind, each, pack=""):
-    return Run(
-        "kernels/dot-product/dot_product.cu",
-        f"dot_prod_{kind}{pack}_f32_kernel",
-        8,
-        256 // each,
+    return at(
+        "kernels/dot-product/dot_product.cu", f"dot_prod_{kind}{pack}_f32_kernel", template=(256 // each,)
+    )[8, 256 // each](
         lambda: (
             floats(2048, dtype=dtype_of(kind)).abs(),
             floats(2048, dtype=dtype_of(kind)).abs(),
@@ -133,7 +114,6 @@ def dot(kind, each, pack=""):
             2048,
         ),
         lambda a, b, *_: {2: a @ b},
-        template=(256 // each,),
         tolerance=loose(kind),
     )
 
@@ -141,11 +121,7 @@ def dot(kind, each, pack=""):
 def rows(file, kernel, kind, each, function, *scalars, bug=""):
     """A normalisation of rows, or their softmax: a block for each row."""
     sizes = (20, 256) if scalars else (256,)
-    return Run(
-        f"kernels/{file}.cu",
-        f"{kernel}_kernel",
-        20,
-        256 // each,
+    return at(f"kernels/{file}.cu", f"{kernel}_kernel", template=(256 // each,))[20, 256 // each](
         lambda: (
             floats(20, 256, dtype=dtype_of(kind)),
             zeros(5120, dtype=dtype_of(kind)),
@@ -153,7 +129,6 @@ def rows(file, kernel, kind, each, function, *scalars, bug=""):
             *(sizes if scalars else (5120,)),
         ),
         lambda x, *_: {1: function(x)},
-        template=(256 // each,),
         tolerance=loose(kind),
         bug=bug,
     )
@@ -194,13 +169,8 @@ def softmax(kernel, kind, each):
 
 
 def transpose(kernel, grid, block):
-    return Run(
-        "kernels/mat-transpose/mat_transpose.cu",
-        f"mat_transpose_{kernel}_kernel",
-        grid,
-        block,
-        lambda: (floats(64, 64), zeros(4096), 64, 64),
-        lambda x, *_: {1: x.T},
+    return at("kernels/mat-transpose/mat_transpose.cu", f"mat_transpose_{kernel}_kernel")[grid, block](
+        lambda: (floats(64, 64), zeros(4096), 64, 64), lambda x, *_: {1: x.T}
     )
 
 
@@ -208,35 +178,22 @@ def gemm(file, kernel, block, grid=(1, 1), m=128, n=128, k=64, columns=False, te
     """columns: B is stored by columns."""
     dtype = torch.float32 if kernel.startswith("sgemm") else f16
     tolerance = 1e-4 if kernel.startswith("sgemm_") and "wmma" not in kernel else 3e-2
-    return Run(
-        f"kernels/{file}.cu",
-        f"{kernel}_kernel",
-        grid,
-        block,
+    return at(f"kernels/{file}.cu", f"{kernel}_kernel", template=template)[grid, block, shared](
         lambda: (
             floats(m, k, dtype=dtype),
             floats(*((n, k) if columns else (k, n)), dtype=dtype),
             zeros(m, n, dtype=dtype),
-            m,
-            n,
-            k,
+            *(m, n, k),
         ),
         lambda a, b, *_: {2: a @ (b.T if columns else b)},
-        template=template,
-        shared=shared,
         tolerance=tolerance,
     )
 
 
 def matrix_vector(file, kernel, k, dtype, rows_per_block=4, template=None):
-    return Run(
-        f"kernels/{file}.cu",
-        f"{kernel}_kernel",
-        40 // rows_per_block,
-        (32, 4),
+    return at(f"kernels/{file}.cu", f"{kernel}_kernel", template=template)[40 // rows_per_block, (32, 4)](
         lambda: (floats(40, k, dtype=dtype), floats(k, dtype=dtype), zeros(40, dtype=dtype), 40, k),
         lambda a, x, *_: {2: a @ x},
-        template=template,
         tolerance=1e-2 if dtype == f16 else 1e-4,
     )
 
@@ -249,29 +206,19 @@ def rotated(x):
 
 
 def rope(kernel, grid, block, n):
-    return Run(
-        "kernels/rope/rope.cu",
-        f"rope_{kernel}_kernel",
-        grid,
-        block,
-        lambda: (floats(20, 64), zeros(1280), 20, n),
-        lambda x, *_: {1: rotated(x)},
+    return at("kernels/rope/rope.cu", f"rope_{kernel}_kernel")[grid, block](
+        lambda: (floats(20, 64), zeros(1280), 20, n), lambda x, *_: {1: rotated(x)}
     )
 
 
 def histogram(file, kernel, each):
-    return Run(
-        file,
-        kernel,
-        8 // each,
-        256,
-        lambda: (integers(0, 50, 2048), ints(50), 2048),
-        lambda x, *_: {1: x.bincount(minlength=50)},
+    return at(file, kernel)[8 // each, 256](
+        lambda: (integers(0, 50, 2048), ints(50), 2048), lambda x, *_: {1: x.bincount(minlength=50)}
     )
 
 
 def notes(kernel, each, arguments, expected, template=None):
-    return Run("kernels/notes-v1.cu", kernel, 16, 128 // each, arguments, expected, template=template)
+    return at("kernels/notes-v1.cu", kernel, template=template)[16, 128 // each](arguments, expected)
 
 
 def one_to_one():
@@ -429,13 +376,8 @@ RUNS = [
     histogram("kernels/histogram/histogram.cu", "histogram_i32_kernel", 1),
     histogram("kernels/histogram/histogram.cu", "histogram_i32x4_kernel", 4),
     *(
-        Run(
-            "kernels/swizzle/mat_trans_swizzle.cu",
-            f"mat_trans_smem_{name}_kernel",
-            (2, 3),
-            (32, 32),
-            lambda: (integers(0, 999, 96, 64), 96, 64, ints(96 * 64)),
-            lambda x, *_: {3: x.T},
+        at("kernels/swizzle/mat_trans_swizzle.cu", f"mat_trans_smem_{name}_kernel")[(2, 3), (32, 32)](
+            lambda: (integers(0, 999, 96, 64), 96, 64, ints(96 * 64)), lambda x, *_: {3: x.T}
         )
         for name in ("naive", "padding", "swizzle")
     ),

@@ -1,20 +1,14 @@
 """Calls of the kernels of siboehm/SGEMM_CUDA, with its own tiles; most ask for sizes that these divide."""
 
-from corpus_calls.calls import Run, floats
+from corpus_calls.calls import at, floats
 
 REPOSITORY = "siboehm/SGEMM_CUDA"
 
 
 def sgemm(file, kernel, grid, block, template=None, m=128, n=128, k=48, within=""):
-    return Run(
-        f"src/kernels/{file}.cuh",
-        kernel,
-        grid,
-        block,
+    return at(f"src/kernels/{file}.cuh", kernel, template=template, within=within)[grid, block](
         lambda: (m, n, k, 0.5, floats(m, k), floats(k, n), 2.0, floats(m, n)),
         lambda m, n, k, alpha, a, b, beta, c: {7: alpha * (a @ b) + beta * c},
-        template=template,
-        within=within,
     )
 
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
+from launch_form import At
 from torch import Tensor
 
 device = "cpu"
@@ -32,6 +34,11 @@ class Timed:
     shared: int = 0
     ladder: str = ""
     within: str = ""
+
+
+def at(file: str, kernel: str, **more) -> At:
+    """`at(file, kernel, template=..., ladder=...)[grid, block, shared](arguments)` is a `Timed`."""
+    return At(partial(Timed, file, kernel, **more))
 
 
 def half(repository: str) -> str:

@@ -1,6 +1,6 @@
 """chongchen1999/cuda-kernels: sums in shared memory, and sums that end in atomics."""
 
-from speed_calls.calls import Timed, f32, floats, i32, integers, zeros
+from speed_calls.calls import at, f32, floats, i32, integers, zeros
 
 REPOSITORY = "chongchen1999/cuda-kernels"
 N = 1 << 25
@@ -8,27 +8,18 @@ N = 1 << 25
 
 def total(version, blocks, block, dtype=i32):
     values = (lambda: integers(0, 9, N)) if dtype == i32 else (lambda: floats(N))
-    return Timed(
-        f"reduction/reduce_sum_v{version}.cu",
-        "sum_kernel",
-        blocks,
-        block,
-        lambda: (values(), zeros(blocks, dtype=dtype)),
-        template=(block,),
-        ladder="sum",
-    )
+    return at(f"reduction/reduce_sum_v{version}.cu", "sum_kernel", template=(block,), ladder="sum")[
+        blocks, block
+    ](lambda: (values(), zeros(blocks, dtype=dtype)))
 
 
 def with_atomics(file, *template):
-    return Timed(
+    return at(
         f"reduction/reduce_sum_{file}.cu",
         "DeviceReduce",
-        2048,
-        512,
-        lambda: (floats(N), N, zeros(1)),
         template=("float", *template),
         ladder="sum with atomics",
-    )
+    )[2048, 512](lambda: (floats(N), N, zeros(1)))
 
 
 LAUNCHES = [

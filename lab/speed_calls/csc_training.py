@@ -1,19 +1,14 @@
 """csc-training/CUDA: a one-dimensional stencil in eight versions."""
 
-from speed_calls.calls import Timed, floats, up, zeros
+from speed_calls.calls import at, floats, up, zeros
 
 REPOSITORY = "csc-training/CUDA"
 N = 10_240_000
 
 
 def stencil(kernel, weights=False):
-    return Timed(
-        "demo/stencil code/stencil.cu",
-        kernel,
-        up(N, 1024),
-        1024,
-        lambda: (floats(N + 2048), zeros(N + 2048), N, *((floats(21),) if weights else ())),
-        ladder="stencil",
+    return at("demo/stencil code/stencil.cu", kernel, ladder="stencil")[up(N, 1024), 1024](
+        lambda: (floats(N + 2048), zeros(N + 2048), N, *((floats(21),) if weights else ()))
     )
 
 

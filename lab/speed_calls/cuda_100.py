@@ -1,21 +1,15 @@
 """w4096/cuda-100: products of halves on CUDA cores, summed in float."""
 
-from speed_calls.calls import Timed, f16, floats
+from speed_calls.calls import at, f16, floats
 
 REPOSITORY = "w4096/cuda-100"
 N = 1024
 
 
 def product(file, kernel, tile, block, template=None):
-    return Timed(
-        f"labs/gemm/{file}.cu",
-        kernel,
-        (N // tile, N // tile),
-        block,
-        lambda: (N, N, N, 1.0, floats(N, N, dtype=f16), floats(N, N, dtype=f16), 0.5, floats(N, N)),
-        template=template,
-        ladder="product",
-    )
+    return at(f"labs/gemm/{file}.cu", kernel, template=template, ladder="product")[
+        (N // tile, N // tile), block
+    ](lambda: (N, N, N, 1.0, floats(N, N, dtype=f16), floats(N, N, dtype=f16), 0.5, floats(N, N)))
 
 
 LAUNCHES = [

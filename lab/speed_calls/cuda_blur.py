@@ -1,6 +1,6 @@
 """nweston/cuda-blur: blurs of an image by direct sums, by windows that slide, and by weights."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "nweston/cuda-blur"
 WIDTH, HEIGHT, RADIUS = 4096, 2048, 8
@@ -13,7 +13,7 @@ def blur(kernel, grid, threads, ladder=""):
         dims = dict(zip(names, image, strict=True))
         return (zeros(HEIGHT, WIDTH), floats(HEIGHT, WIDTH), dims, RADIUS)
 
-    return Timed("blur.cu", kernel, grid, threads, arguments, template=("float",), ladder=ladder)
+    return at("blur.cu", kernel, template=("float",), ladder=ladder)[grid, threads](arguments)
 
 
 def direct(kernel, ladder):

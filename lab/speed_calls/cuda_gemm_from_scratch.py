@@ -1,21 +1,15 @@
 """philipfabianek/cuda-gemm-from-scratch: its products on CUDA cores."""
 
-from speed_calls.calls import Timed, floats, up
+from speed_calls.calls import at, floats, up
 
 REPOSITORY = "philipfabianek/cuda-gemm-from-scratch"
 N = 2048
 
 
 def product(file, kernel, tile, threads, template=None):
-    return Timed(
-        f"src/kernels/{file}.cuh",
-        kernel,
-        (up(N, tile), up(N, tile)),
-        threads,
-        lambda: (N, N, N, 1.0, floats(N, N), floats(N, N), 0.5, floats(N, N)),
-        template=template,
-        ladder="product",
-    )
+    return at(f"src/kernels/{file}.cuh", kernel, template=template, ladder="product")[
+        (up(N, tile), up(N, tile)), threads
+    ](lambda: (N, N, N, 1.0, floats(N, N), floats(N, N), 0.5, floats(N, N)))
 
 
 LAUNCHES = [

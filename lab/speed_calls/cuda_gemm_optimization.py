@@ -1,6 +1,6 @@
 """leimao/CUDA-GEMM-Optimization: another ladder, in float32 and on tensor cores."""
 
-from speed_calls.calls import Timed, f16, f32, floats, up
+from speed_calls.calls import at, f16, f32, floats, up
 
 REPOSITORY = "leimao/CUDA-GEMM-Optimization"
 TILED = "2d_block_tiling"
@@ -16,18 +16,17 @@ N = 2048
 def gemm(file, kernel, tiles, tile, block, dtype="float", n=N):
     kind = f16 if dtype == "__half" else f32
     grid = (up(n, tile), up(n, tile))
-    return Timed(
+    return at(
         f"src/{file}.cu",
         kernel,
-        grid,
-        block,
+        template=(dtype, *tiles),
+        ladder=f"gemm {'float16' if kind == f16 else 'float32'}",
+    )[grid, block](
         lambda: (
             *(n, n, n, 0.5),
             *(floats(n, n, dtype=kind), n, floats(n, n, dtype=kind), n),
             *(2.0, floats(n, n, dtype=kind), n),
-        ),
-        template=(dtype, *tiles),
-        ladder=f"gemm {'float16' if kind == f16 else 'float32'}",
+        )
     )
 
 

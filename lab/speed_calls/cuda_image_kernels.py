@@ -1,25 +1,22 @@
 """jvnguyen/cuda-image-kernels: functions of an image's bytes."""
 
-from speed_calls.calls import Timed, integers, u8, zeros
+from speed_calls.calls import at, integers, u8, zeros
 
 REPOSITORY = "jvnguyen/cuda-image-kernels"
 SIDE = 8192
 
 
 def image(name, *more, read=1, written=1):
-    return Timed(
-        f"src/{name}.cuh",
-        f"{name}Kernel",
-        (SIDE // 16, SIDE // 16),
-        (16, 16),
+    return at(f"src/{name}.cuh", f"{name}Kernel", template=("unsigned char", "unsigned char"))[
+        (SIDE // 16, SIDE // 16), (16, 16)
+    ](
         lambda: (
             integers(0, 256, read * SIDE * SIDE, dtype=u8),
             zeros(written * SIDE * SIDE, dtype=u8),
             *more,
             SIDE,
             SIDE,
-        ),
-        template=("unsigned char", "unsigned char"),
+        )
     )
 
 

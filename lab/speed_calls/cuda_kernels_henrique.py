@@ -1,6 +1,6 @@
 """HenriqueAssumpcao/CUDA-Kernels: products in float16."""
 
-from speed_calls.calls import Timed, f16, floats
+from speed_calls.calls import at, f16, floats
 
 REPOSITORY = "HenriqueAssumpcao/CUDA-Kernels"
 N = 1024
@@ -8,15 +8,9 @@ N = 1024
 
 def product(name, tile, threads, *template):
     half = lambda: floats(N, N, dtype=f16)  # noqa: E731
-    return Timed(
-        f"include/gemm/gemm_{name}.cuh",
-        f"hgemm_{name}",
-        (N // tile,) * 2,
-        threads,
-        lambda: (half(), half(), half(), N, N, N, 1.0, 0.5),
-        template=template,
-        ladder="product",
-    )
+    return at(f"include/gemm/gemm_{name}.cuh", f"hgemm_{name}", template=template, ladder="product")[
+        (N // tile,) * 2, threads
+    ](lambda: (half(), half(), half(), N, N, N, 1.0, 0.5))
 
 
 LAUNCHES = [

@@ -1,6 +1,6 @@
 """RazorCrest00/cuda-kernels: products, and attention of one head."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "RazorCrest00/cuda-kernels"
 N, ROWS, WIDTH = 2048, 1024, 64
@@ -8,17 +8,12 @@ N, ROWS, WIDTH = 2048, 1024, 64
 
 def product(kernel, tile, threads):
     make = lambda: (floats(N, N), floats(N, N), zeros(N, N), N)  # noqa: E731
-    return Timed("02_matmul/matmul.cu", kernel, (N // tile,) * 2, threads, make, ladder="product")
+    return at("02_matmul/matmul.cu", kernel, ladder="product")[(N // tile,) * 2, threads](make)
 
 
 def attention(kernel, grid, *more):
-    return Timed(
-        "05_fused_attention/attention.cu",
-        kernel,
-        grid,
-        128,
-        lambda: (*(floats(ROWS, WIDTH) for _ in range(3)), zeros(ROWS, WIDTH), ROWS, WIDTH, 0.125, *more),
-        ladder="attention",
+    return at("05_fused_attention/attention.cu", kernel, ladder="attention")[grid, 128](
+        lambda: (*(floats(ROWS, WIDTH) for _ in range(3)), zeros(ROWS, WIDTH), ROWS, WIDTH, 0.125, *more)
     )
 
 

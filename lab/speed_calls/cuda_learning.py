@@ -1,19 +1,14 @@
 """ifromeast/cuda_learning: a ladder of float32 matrix products."""
 
-from speed_calls.calls import Timed, floats, up, zeros
+from speed_calls.calls import at, floats, up, zeros
 
 REPOSITORY = "ifromeast/cuda_learning"
 
 
 def sgemm(file, kernel, tile, threads, n):
-    return Timed(
-        f"03_gemm/{file}.cu",
-        kernel,
-        (up(n, tile), up(n, tile)),
-        (threads, threads),
-        lambda: (floats(n, n), floats(n, n), zeros(n, n), n, n, n),
-        ladder=f"sgemm {n}",
-    )
+    return at(f"03_gemm/{file}.cu", kernel, ladder=f"sgemm {n}")[
+        (up(n, tile), up(n, tile)), (threads, threads)
+    ](lambda: (floats(n, n), floats(n, n), zeros(n, n), n, n, n))
 
 
 LAUNCHES = [

@@ -1,6 +1,6 @@
 """jayden1711/cuda-matmul: three matrix products."""
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "jayden1711/cuda-matmul"
 N = 2048
@@ -9,9 +9,7 @@ N = 2048
 def product(kernel, tile, threads, template=None):
     make = lambda: (floats(N, N), floats(N, N), floats(N, N), N, N, N)  # noqa: E731
     grid = (N // tile, N // tile)
-    return Timed(
-        "src/matmul.cu", f"matmul_{kernel}", grid, threads, make, template=template, ladder="product"
-    )
+    return at("src/matmul.cu", f"matmul_{kernel}", template=template, ladder="product")[grid, threads](make)
 
 
 LAUNCHES = [

@@ -1,19 +1,14 @@
 """s-samchenko/cuda-matmul: seven matrix products, up to copies in a pipeline."""
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "s-samchenko/cuda-matmul"
 
 
 def product(file, kernel, n, tile):
-    return Timed(
-        f"src/kernels/{file}.cu",
-        f"matmul_{kernel}_kernel",
-        (n // tile, n // tile),
-        (16, 16),
-        lambda: (floats(n, n), floats(n, n), floats(n, n), n),
-        ladder=f"product {n}",
-    )
+    return at(f"src/kernels/{file}.cu", f"matmul_{kernel}_kernel", ladder=f"product {n}")[
+        (n // tile, n // tile), (16, 16)
+    ](lambda: (floats(n, n), floats(n, n), floats(n, n), n))
 
 
 LAUNCHES = [

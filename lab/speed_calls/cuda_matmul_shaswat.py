@@ -1,6 +1,6 @@
 """shaswat-singh23/cuda-matmul: six matrix products."""
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "shaswat-singh23/cuda-matmul"
 N = 2048
@@ -9,7 +9,7 @@ N = 2048
 def product(kernel, tiles, threads, sizes=3):
     make = lambda: (floats(N, N), floats(N, N), floats(N, N), *sizes * (N,))  # noqa: E731
     grid = (N // tiles[0], N // tiles[1])
-    return Timed("full_profile.cu", kernel, grid, threads, make, ladder="product")
+    return at("full_profile.cu", kernel, ladder="product")[grid, threads](make)
 
 
 LAUNCHES = [

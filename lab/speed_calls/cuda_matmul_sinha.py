@@ -1,6 +1,6 @@
 """bhaiyaadityasinha/cuda-matmul: five matrix products."""
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "bhaiyaadityasinha/cuda-matmul"
 N = 2048
@@ -9,7 +9,7 @@ N = 2048
 def product(kernel, tiles):
     make = lambda: (floats(N, N), floats(N, N), floats(N, N), N)  # noqa: E731
     grid = (N // tiles[0], N // tiles[1])
-    return Timed("cuda/matmul_kernels.cu", f"matmul_{kernel}", grid, (16, 16), make, ladder="product")
+    return at("cuda/matmul_kernels.cu", f"matmul_{kernel}", ladder="product")[grid, (16, 16)](make)
 
 
 LAUNCHES = [

@@ -1,20 +1,14 @@
 """tspeterkim/cuda-matmult: four matrix products of the book PMPP and of a blog."""
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "tspeterkim/cuda-matmult"
 N = 1024
 
 
 def product(kernel, grid, block, template=None):
-    return Timed(
-        "main.cu",
-        kernel,
-        grid,
-        block,
-        lambda: (N, N, N, 1.0, floats(N, N), floats(N, N), 0.0, floats(N, N)),
-        template=template,
-        ladder="product",
+    return at("main.cu", kernel, template=template, ladder="product")[grid, block](
+        lambda: (N, N, N, 1.0, floats(N, N), floats(N, N), 0.0, floats(N, N))
     )
 
 

@@ -1,32 +1,21 @@
 """CranberryYan/CUDA-Optimization: ReLU and a product of three vectors, with wider loads and without."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "CranberryYan/CUDA-Optimization"
 N = 32 << 20
 
 
 def relu(version, per_block, block):
-    return Timed(
-        f"Elementwise/elementwise_relu_{version}.cu",
-        "relu",
-        N // per_block,
-        block,
-        lambda: (floats(N), zeros(N)),
-        ladder="relu",
+    return at(f"Elementwise/elementwise_relu_{version}.cu", "relu", ladder="relu")[N // per_block, block](
+        lambda: (floats(N), zeros(N))
     )
 
 
 def dotmul(version, per_block):
-    return Timed(
-        f"Elementwise/elementwise_dotmul_{version}.cu",
-        "dotmul",
-        N // per_block,
-        512,
-        lambda: (floats(N), floats(N), floats(N), zeros(N)),
-        template=("float",),
-        ladder="dotmul",
-    )
+    return at(f"Elementwise/elementwise_dotmul_{version}.cu", "dotmul", template=("float",), ladder="dotmul")[
+        N // per_block, 512
+    ](lambda: (floats(N), floats(N), floats(N), zeros(N)))
 
 
 LAUNCHES = [

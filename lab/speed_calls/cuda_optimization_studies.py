@@ -1,6 +1,6 @@
 """debnath2109/Cuda-Optimization-Studies: a sum, by four versions."""
 
-from speed_calls.calls import Timed, f32, f64, floats, zeros
+from speed_calls.calls import at, f32, f64, floats, zeros
 
 REPOSITORY = "debnath2109/Cuda-Optimization-Studies"
 N = 1 << 24
@@ -8,7 +8,7 @@ N = 1 << 24
 
 def total(file, kernel, grid, dtype=f32):
     make = lambda: (floats(N), zeros(1, dtype=dtype), N)  # noqa: E731
-    return Timed(f"reduction/{file}.cu", kernel, grid, 256, make, ladder="sum")
+    return at(f"reduction/{file}.cu", kernel, ladder="sum")[grid, 256](make)
 
 
 LAUNCHES = [

@@ -1,6 +1,6 @@
 """chiendb97/cuda-practice: sums and transposes of integers, version by version."""
 
-from speed_calls.calls import Timed, i32, integers, zeros
+from speed_calls.calls import at, i32, integers, zeros
 
 REPOSITORY = "chiendb97/cuda-practice"
 N = 1 << 24
@@ -9,27 +9,15 @@ SIDE = 4096
 
 
 def total(file, kernel, blocks, template=None, shared=0):
-    return Timed(
-        f"cpp/parallel_reduction/{file}.cu",
-        kernel,
-        blocks,
-        BLOCK,
-        lambda: (integers(0, 9, N), zeros(blocks, dtype=i32), N),
-        template=template,
-        shared=shared,
-        ladder="sum",
-    )
+    return at(f"cpp/parallel_reduction/{file}.cu", kernel, template=template, ladder="sum")[
+        blocks, BLOCK, shared
+    ](lambda: (integers(0, 9, N), zeros(blocks, dtype=i32), N))
 
 
 def transpose(file, kernel):
-    return Timed(
-        f"cpp/matrix_transpose/{file}.cu",
-        kernel,
-        (SIDE // 16, SIDE // 16),
-        (16, 16),
-        lambda: (integers(0, 9, SIDE, SIDE), zeros(SIDE, SIDE, dtype=i32), SIDE, SIDE),
-        ladder="transpose",
-    )
+    return at(f"cpp/matrix_transpose/{file}.cu", kernel, ladder="transpose")[
+        (SIDE // 16, SIDE // 16), (16, 16)
+    ](lambda: (integers(0, 9, SIDE, SIDE), zeros(SIDE, SIDE, dtype=i32), SIDE, SIDE))
 
 
 ONE, EIGHT = N // BLOCK, N // BLOCK // 8

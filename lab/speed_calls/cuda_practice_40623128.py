@@ -1,6 +1,6 @@
 """40623128/Cuda-Practice: sums of blocks in three types."""
 
-from speed_calls.calls import Timed, f32, f64, floats, i32, zeros
+from speed_calls.calls import at, f32, f64, floats, i32, zeros
 
 REPOSITORY = "40623128/Cuda-Practice"
 N = 1 << 23
@@ -8,14 +8,9 @@ N = 1 << 23
 
 def total(name, dtype, number):
     each = 256 if number == 4 else 128
-    return Timed(
-        f"CUDA/Reduction/reduction_{name}.cu",
-        f"kernel{number}",
-        N // each,
-        128,
-        lambda: ((9 * floats(N)).to(dtype), zeros(N // each, dtype=dtype), N),
-        ladder=f"sum, {name}",
-    )
+    return at(f"CUDA/Reduction/reduction_{name}.cu", f"kernel{number}", ladder=f"sum, {name}")[
+        N // each, 128
+    ](lambda: ((9 * floats(N)).to(dtype), zeros(N // each, dtype=dtype), N))
 
 
 LAUNCHES = [

@@ -1,6 +1,6 @@
 """Yash-Desh/CUDA-Practice: products, sums and scans of a book's patterns."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "Yash-Desh/CUDA-Practice"
 N, LONG = 2048, 1 << 24
@@ -9,21 +9,21 @@ PATTERNS = "1_parallel_patterns"
 
 def product(file, kernel, columns=32):
     make = lambda: (floats(N, N), floats(N, N), zeros(N, N), N)  # noqa: E731
-    return Timed(
-        f"{PATTERNS}/03_matmul/{file}.cu", kernel, (N // columns, N // 32), (32, 32), make, ladder="product"
+    return at(f"{PATTERNS}/03_matmul/{file}.cu", kernel, ladder="product")[(N // columns, N // 32), (32, 32)](
+        make
     )
 
 
 def total(file, each):
     make = lambda: (floats(LONG), zeros(LONG // each), LONG)  # noqa: E731
     name = f"{PATTERNS}/06_reduction/{file}.cu"
-    return Timed(name, "reduce_kernel", LONG // each, 1024, make, ladder="sum")
+    return at(name, "reduce_kernel", ladder="sum")[LONG // each, 1024](make)
 
 
 def scan(file, each):
     make = lambda: (floats(LONG), zeros(LONG), zeros(LONG // each), LONG)  # noqa: E731
-    return Timed(
-        f"{PATTERNS}/07_scan/{file}.cu", "scan_kernel", LONG // each, 1024, make, ladder="scan of blocks"
+    return at(f"{PATTERNS}/07_scan/{file}.cu", "scan_kernel", ladder="scan of blocks")[LONG // each, 1024](
+        make
     )
 
 

@@ -1,6 +1,6 @@
 """namespacemarcus/CUDA-Practice: functions of elements, softmax, norms, sums, histograms and transposes."""
 
-from speed_calls.calls import Timed, f16, f32, floats, i32, integers, positive, zeros
+from speed_calls.calls import at, f16, f32, floats, i32, integers, positive, zeros
 
 REPOSITORY = "namespacemarcus/CUDA-Practice"
 N = 1 << 24
@@ -8,71 +8,41 @@ ROWS, WIDTH = 16384, 1024
 
 
 def elements(name, form, each, dtype):
-    return Timed(
-        f"src/{name}/{name}_kernel.cuh",
-        f"{name}_{form}_kernel",
-        N // (256 * each),
-        256,
-        lambda: (floats(N, dtype=dtype), zeros(N, dtype=dtype), N),
-        ladder=f"{name} {form[:3]}",
-    )
+    return at(f"src/{name}/{name}_kernel.cuh", f"{name}_{form}_kernel", ladder=f"{name} {form[:3]}")[
+        N // (256 * each), 256
+    ](lambda: (floats(N, dtype=dtype), zeros(N, dtype=dtype), N))
 
 
 def of_rows(file, kernel, each, dtype, ladder, *more):
     sizes = (*more, ROWS, WIDTH) if more else (ROWS * WIDTH,)
-    return Timed(
-        file,
-        kernel,
-        ROWS,
-        WIDTH // each,
-        lambda: (positive(ROWS, WIDTH, dtype=dtype), zeros(ROWS, WIDTH, dtype=dtype), *sizes),
-        template=(WIDTH // each,),
-        ladder=ladder,
+    return at(file, kernel, template=(WIDTH // each,), ladder=ladder)[ROWS, WIDTH // each](
+        lambda: (positive(ROWS, WIDTH, dtype=dtype), zeros(ROWS, WIDTH, dtype=dtype), *sizes)
     )
 
 
 def histogram(form, each):
-    return Timed(
-        "src/histogram/histogram_kernel.cuh",
-        f"histogram_{form}_kernel",
-        N // (256 * each),
-        256,
-        lambda: (integers(0, 256, N), zeros(256, dtype=i32), N),
-        ladder="histogram",
-    )
+    return at("src/histogram/histogram_kernel.cuh", f"histogram_{form}_kernel", ladder="histogram")[
+        N // (256 * each), 256
+    ](lambda: (integers(0, 256, N), zeros(256, dtype=i32), N))
 
 
 def transposed(form, each):
-    return Timed(
+    return at(
         "src/transpose/matrix_transpose_loadcoal_kernel.cuh",
         f"matrix_transpose_{form}_loadcoal_kernel",
-        4096 * 4096 // (256 * each),
-        256,
-        lambda: (floats(4096, 4096), zeros(4096, 4096), 4096, 4096),
         ladder="transpose",
-    )
+    )[4096 * 4096 // (256 * each), 256](lambda: (floats(4096, 4096), zeros(4096, 4096), 4096, 4096))
 
 
 def total(form, each, dtype, ladder):
-    return Timed(
-        "src/reduce/reduce_kernel.cuh",
-        f"block_all_reduce_sum_{form}_kernel",
-        N // (256 * each),
-        256,
-        lambda: (floats(N, dtype=dtype), zeros(1), N),
-        template=(256,),
-        ladder=ladder,
-    )
+    return at(
+        "src/reduce/reduce_kernel.cuh", f"block_all_reduce_sum_{form}_kernel", template=(256,), ladder=ladder
+    )[N // (256 * each), 256](lambda: (floats(N, dtype=dtype), zeros(1), N))
 
 
 def matvec(form):
-    return Timed(
-        "src/sgemv/sgemv_kernel.cuh",
-        f"sgemv_{form}_kernel",
-        (1, 8192 // 4),
-        (32, 4),
-        lambda: (floats(8192, 4096), floats(4096), zeros(8192), 8192, 4096),
-        ladder="matvec",
+    return at("src/sgemv/sgemv_kernel.cuh", f"sgemv_{form}_kernel", ladder="matvec")[(1, 8192 // 4), (32, 4)](
+        lambda: (floats(8192, 4096), floats(4096), zeros(8192), 8192, 4096)
     )
 
 

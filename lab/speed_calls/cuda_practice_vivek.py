@@ -1,21 +1,15 @@
 """vivekjoshi556/cuda-practice: five products."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "vivekjoshi556/cuda-practice"
 N = 1024
 
 
 def product(version, tile, threads, template=None):
-    return Timed(
-        "multiply/src/cudaMatrix.cu",
-        f"multiplyV{version}",
-        (N // tile,) * 2,
-        threads,
-        lambda: (floats(N, N), floats(N, N), zeros(N, N), N, N, N),
-        template=template,
-        ladder="product",
-    )
+    return at("multiply/src/cudaMatrix.cu", f"multiplyV{version}", template=template, ladder="product")[
+        (N // tile,) * 2, threads
+    ](lambda: (floats(N, N), floats(N, N), zeros(N, N), N, N, N))
 
 
 LAUNCHES = [

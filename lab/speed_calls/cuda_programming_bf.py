@@ -1,6 +1,6 @@
 """brucefan1983/CUDA-Programming: a book's transposes, and sums in global memory, shared memory and warps."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "brucefan1983/CUDA-Programming"
 N = 1 << 24
@@ -9,37 +9,20 @@ BLOCK = 128
 
 
 def transpose(file, kernel):
-    return Timed(
-        f"src/{file}.cu",
-        kernel,
-        (SIDE // 32, SIDE // 32),
-        (32, 32),
-        lambda: (floats(SIDE, SIDE), zeros(SIDE, SIDE), SIDE),
-        ladder="transpose",
+    return at(f"src/{file}.cu", kernel, ladder="transpose")[(SIDE // 32, SIDE // 32), (32, 32)](
+        lambda: (floats(SIDE, SIDE), zeros(SIDE, SIDE), SIDE)
     )
 
 
 def of_blocks(kernel, shared=0):
-    return Timed(
-        "src/08-shared-memory/reduce2gpu.cu",
-        kernel,
-        N // BLOCK,
-        BLOCK,
-        lambda: (floats(N), zeros(N // BLOCK)),
-        shared=shared,
-        ladder="sums of blocks",
-    )
+    return at("src/08-shared-memory/reduce2gpu.cu", kernel, ladder="sums of blocks")[
+        N // BLOCK, BLOCK, shared
+    ](lambda: (floats(N), zeros(N // BLOCK)))
 
 
 def to_one(kernel):
-    return Timed(
-        "src/10-warp/reduce.cu",
-        kernel,
-        N // BLOCK,
-        BLOCK,
-        lambda: (floats(N), zeros(1), N),
-        shared=4 * BLOCK,
-        ladder="sum by atomics",
+    return at("src/10-warp/reduce.cu", kernel, ladder="sum by atomics")[N // BLOCK, BLOCK, 4 * BLOCK](
+        lambda: (floats(N), zeros(1), N)
     )
 
 

@@ -1,22 +1,15 @@
 """zixuanweeei/cuda-reduce: sums of a vector's blocks."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "zixuanweeei/cuda-reduce"
 N, BLOCK = 1 << 24, 256
 
 
 def total(file, kernel, per_block, *template):
-    return Timed(
-        f"src/reduce/cuda_reduce/cuda_reduce_{file}.cu",
-        kernel,
-        N // per_block,
-        BLOCK,
-        lambda: (floats(N), zeros(N // per_block), N, False),
-        template=("float", *template),
-        shared=4 * BLOCK,
-        ladder="sum",
-    )
+    return at(
+        f"src/reduce/cuda_reduce/cuda_reduce_{file}.cu", kernel, template=("float", *template), ladder="sum"
+    )[N // per_block, BLOCK, 4 * BLOCK](lambda: (floats(N), zeros(N // per_block), N, False))
 
 
 LAUNCHES = [

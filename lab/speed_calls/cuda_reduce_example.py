@@ -1,6 +1,6 @@
 """RookieLiao/cuda-reduce-example: a sum of whole numbers in eight versions."""
 
-from speed_calls.calls import Timed, i32, integers, zeros
+from speed_calls.calls import at, i32, integers, zeros
 
 REPOSITORY = "RookieLiao/cuda-reduce-example"
 N, THREADS = 1 << 24, 128
@@ -8,16 +8,9 @@ N, THREADS = 1 << 24, 128
 
 def total(version, each, template=None):
     blocks = N // (THREADS * each)
-    return Timed(
-        f"cuda_reduce/cuda_reduce_v{version}.cu",
-        f"reduce{version}",
-        blocks,
-        THREADS,
-        lambda: (integers(0, 256, N), zeros(blocks, dtype=i32), N),
-        template=template,
-        shared=4 * THREADS if version else 0,
-        ladder="sum",
-    )
+    return at(f"cuda_reduce/cuda_reduce_v{version}.cu", f"reduce{version}", template=template, ladder="sum")[
+        blocks, THREADS, 4 * THREADS if version else 0
+    ](lambda: (integers(0, 256, N), zeros(blocks, dtype=i32), N))
 
 
 LAUNCHES = [

@@ -1,6 +1,6 @@
 """ericzhng/cuda-reduce-gpu-test: sums of blocks in float64."""
 
-from speed_calls.calls import Timed, f64, floats, zeros
+from speed_calls.calls import at, f64, floats, zeros
 
 REPOSITORY = "ericzhng/cuda-reduce-gpu-test"
 N = 1 << 23
@@ -8,7 +8,7 @@ N = 1 << 23
 
 def total(kernel, each=256):
     make = lambda: (floats(N, dtype=f64), zeros(N // each, dtype=f64), N)  # noqa: E731
-    return Timed("src/gpu/subroutines.cu", kernel, N // each, 256, make, ladder="sum")
+    return at("src/gpu/subroutines.cu", kernel, ladder="sum")[N // each, 256](make)
 
 
 LAUNCHES = [

@@ -1,6 +1,6 @@
 """tabiszs/cuda-reduce-many: sums of many vectors of doubles, by blocks of several sizes."""
 
-from speed_calls.calls import Timed, f64, floats, zeros
+from speed_calls.calls import at, f64, floats, zeros
 
 REPOSITORY = "tabiszs/cuda-reduce-many"
 VECTORS, LENGTH, BLOCKS = 1024, 16384, 8
@@ -13,23 +13,14 @@ def many(threads, kernel="reduce_many"):
 
     template = None if kernel == "reduce_many_32" else (threads,)
     grid, shared = VECTORS * BLOCKS, 8 * threads
-    return Timed(
-        "reduce_many.cu", kernel, grid, threads, arguments, template=template, shared=shared, ladder="sums"
-    )
+    return at("reduce_many.cu", kernel, template=template, ladder="sums")[grid, threads, shared](arguments)
 
 
 def local(threads):
     n = VECTORS * LENGTH
-    return Timed(
-        "reduce_local.cu",
-        "__reduce_kernelR__",
-        n // (2 * threads),
-        threads,
-        lambda: (floats(n, dtype=f64), zeros(n // (2 * threads), dtype=f64), n, 0),
-        template=(threads,),
-        shared=8 * threads,
-        ladder="sum",
-    )
+    return at("reduce_local.cu", "__reduce_kernelR__", template=(threads,), ladder="sum")[
+        n // (2 * threads), threads, 8 * threads
+    ](lambda: (floats(n, dtype=f64), zeros(n // (2 * threads), dtype=f64), n, 0))
 
 
 LAUNCHES = [

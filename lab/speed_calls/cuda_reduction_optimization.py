@@ -1,6 +1,6 @@
 """jarnesino/cuda-reduction-optimization: sixteen sums of integers, with its numbers of blocks."""
 
-from speed_calls.calls import Timed, i32, integers, zeros
+from speed_calls.calls import at, i32, integers, zeros
 
 REPOSITORY = "jarnesino/cuda-reduction-optimization"
 N = 1 << 24
@@ -9,14 +9,8 @@ FEW = 16  # GRID_SIZE of reduce_kernels.cuh
 
 
 def total(file, kernel, blocks):
-    return Timed(
-        f"reduce_kernel_implementations/{file}.cu",
-        kernel,
-        blocks,
-        BLOCK,
-        lambda: (integers(0, 9, N), zeros(2 * blocks, dtype=i32), N),
-        shared=4 * BLOCK,
-        ladder="sum",
+    return at(f"reduce_kernel_implementations/{file}.cu", kernel, ladder="sum")[blocks, BLOCK, 4 * BLOCK](
+        lambda: (integers(0, 9, N), zeros(2 * blocks, dtype=i32), N)
     )
 
 

@@ -1,6 +1,6 @@
 """NVIDIA/cuda-samples: transposes and sums, version by version."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "NVIDIA/cuda-samples"
 N = 1 << 24
@@ -8,27 +8,18 @@ SIDE = 4096
 
 
 def transpose(kernel):
-    return Timed(
-        "Samples/6_Performance/transpose/transpose.cu",
-        kernel,
-        (SIDE // 32, SIDE // 32),
-        (32, 16),
-        lambda: (zeros(SIDE, SIDE), floats(SIDE, SIDE), SIDE, SIDE),
-        ladder="transpose",
-    )
+    return at("Samples/6_Performance/transpose/transpose.cu", kernel, ladder="transpose")[
+        (SIDE // 32, SIDE // 32), (32, 16)
+    ](lambda: (zeros(SIDE, SIDE), floats(SIDE, SIDE), SIDE, SIDE))
 
 
 def sums(version, blocks, *template, block=256):
-    return Timed(
+    return at(
         "Samples/2_Concepts_and_Techniques/reduction/reduction_kernel.cu",
         f"reduce{version}",
-        blocks,
-        block,
-        lambda: (floats(N), zeros(blocks), N),
         template=("float", *template),
-        shared=4 * block,
         ladder="sum",
-    )
+    )[blocks, block, 4 * block](lambda: (floats(N), zeros(blocks), N))
 
 
 LAUNCHES = [

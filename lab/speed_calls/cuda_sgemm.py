@@ -1,18 +1,13 @@
 """nicolaswilde/cuda-sgemm: a short ladder of float32 matrix products, at two sizes."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "nicolaswilde/cuda-sgemm"
 
 
 def sgemm(kernel, tile, block, n):
-    return Timed(
-        "sgemm.cu",
-        kernel,
-        (n // tile, n // tile),
-        block,
-        lambda: (floats(n, n), floats(n, n), zeros(n, n), n, n, n),
-        ladder=f"sgemm {n}",
+    return at("sgemm.cu", kernel, ladder=f"sgemm {n}")[(n // tile, n // tile), block](
+        lambda: (floats(n, n), floats(n, n), zeros(n, n), n, n, n)
     )
 
 

@@ -1,21 +1,15 @@
 """wongzeonkei/cuda-sgemm-optimization: matrix products in stages, up to two buffers."""
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "wongzeonkei/cuda-sgemm-optimization"
 N = 2048
 
 
 def product(stage, kernel, tiles, threads, template=None):
-    return Timed(
-        f"src/sgemm_stage{stage}.cu",
-        f"sgemm_{kernel}_kernel",
-        (N // tiles[0], N // tiles[1]),
-        threads,
-        lambda: (floats(N, N), floats(N, N), floats(N, N), N, N, N),
-        template=template,
-        ladder="product",
-    )
+    return at(f"src/sgemm_stage{stage}.cu", f"sgemm_{kernel}_kernel", template=template, ladder="product")[
+        (N // tiles[0], N // tiles[1]), threads
+    ](lambda: (floats(N, N), floats(N, N), floats(N, N), N, N, N))
 
 
 LAUNCHES = [

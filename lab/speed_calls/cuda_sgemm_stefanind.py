@@ -3,22 +3,16 @@
 One more reads out of bounds, and one does not compile.
 """
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "stefanind/CUDA-SGEMM"
 N = 2048
 
 
 def product(file, kernel, tile, threads, template=None):
-    return Timed(
-        f"src/kernels/{file}.cuh",
-        kernel,
-        (N // tile, N // tile),
-        threads,
-        lambda: (N, N, N, 1.0, floats(N, N), floats(N, N), 0.5, floats(N, N)),
-        template=template,
-        ladder="product",
-    )
+    return at(f"src/kernels/{file}.cuh", kernel, template=template, ladder="product")[
+        (N // tile, N // tile), threads
+    ](lambda: (N, N, N, 1.0, floats(N, N), floats(N, N), 0.5, floats(N, N)))
 
 
 LAUNCHES = [

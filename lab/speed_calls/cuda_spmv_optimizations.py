@@ -3,7 +3,7 @@
 import torch
 
 from speed_calls import calls
-from speed_calls.calls import Timed, f64, floats, i32, integers, zeros
+from speed_calls.calls import at, f64, floats, i32, integers, zeros
 
 REPOSITORY = "SMShovan/CUDA-SpMV-Optimizations"
 ROWS, EACH = 1 << 17, 32
@@ -16,7 +16,7 @@ def arguments():
 
 
 def product(file, kernel, grid):
-    return Timed(file, kernel, grid, 256, arguments, ladder="sparse")
+    return at(file, kernel, ladder="sparse")[grid, 256](arguments)
 
 
 LAUNCHES = [

@@ -1,43 +1,26 @@
 """Maharshi-Pandya/cudacodes: softmax and products of a matrix and a vector in steps, matrix products."""
 
-from speed_calls.calls import Timed, floats, up, zeros
+from speed_calls.calls import at, floats, up, zeros
 
 REPOSITORY = "Maharshi-Pandya/cudacodes"
 ROWS, COLUMNS = 4096, 4096
 
 
 def softmax(name, step, grid, shared=0):
-    return Timed(
-        f"softmax/kernels/{name}_{step}.cu",
-        f"softmax_kernel_{step}",
-        grid,
-        1024,
-        lambda: (floats(ROWS, COLUMNS), zeros(ROWS, COLUMNS), ROWS, COLUMNS),
-        shared=shared,
-        ladder="softmax",
-    )
+    return at(f"softmax/kernels/{name}_{step}.cu", f"softmax_kernel_{step}", ladder="softmax")[
+        grid, 1024, shared
+    ](lambda: (floats(ROWS, COLUMNS), zeros(ROWS, COLUMNS), ROWS, COLUMNS))
 
 
 def matvec(name, kernel, grid, block, shared=0):
-    return Timed(
-        f"matvec/kernels/{name}.cu",
-        kernel,
-        grid,
-        block,
-        lambda: (floats(4096, 8192), floats(8192), zeros(4096), 4096, 8192),
-        shared=shared,
-        ladder="matvec",
+    return at(f"matvec/kernels/{name}.cu", kernel, ladder="matvec")[grid, block, shared](
+        lambda: (floats(4096, 8192), floats(8192), zeros(4096), 4096, 8192)
     )
 
 
 def matmul(kernel, tile, block, n=1024):
-    return Timed(
-        "matmul/main.cu",
-        kernel,
-        (up(n, tile), up(n, tile)),
-        block,
-        lambda: (floats(n, n), floats(n, n), zeros(n, n), n, n, n),
-        ladder="matmul",
+    return at("matmul/main.cu", kernel, ladder="matmul")[(up(n, tile), up(n, tile)), block](
+        lambda: (floats(n, n), floats(n, n), zeros(n, n), n, n, n)
     )
 
 

@@ -1,6 +1,6 @@
 """annanyapr/Fast-CUDA-Kernels: products, without one whose macro lacks parentheses, and softmaxes."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "annanyapr/Fast-CUDA-Kernels"
 N, ROWS, COLUMNS = 1024, 8192, 1024
@@ -8,12 +8,12 @@ N, ROWS, COLUMNS = 1024, 8192, 1024
 
 def product(file, kernel, tile, threads):
     make = lambda: (N, N, N, 0.5, floats(N, N), floats(N, N), 3.0, zeros(N, N))  # noqa: E731
-    return Timed(f"GEMM/{file}.cu", kernel, (N // tile,) * 2, threads, make, ladder="product")
+    return at(f"GEMM/{file}.cu", kernel, ladder="product")[(N // tile,) * 2, threads](make)
 
 
 def softmax(file, kernel, grid, shared):
     make = lambda: (floats(ROWS, COLUMNS), zeros(ROWS, COLUMNS), COLUMNS, ROWS * COLUMNS)  # noqa: E731
-    return Timed(f"softmax/{file}.cu", kernel, grid, 256, make, shared=shared, ladder="softmax")
+    return at(f"softmax/{file}.cu", kernel, ladder="softmax")[grid, 256, shared](make)
 
 
 LAUNCHES = [

@@ -1,6 +1,6 @@
 """iuliet716/flash-attention-cuda-from-scratch: softmaxes in place, and attention in one launch."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "iuliet716/flash-attention-cuda-from-scratch"
 ROWS, N, HEADS, WIDTH = 8192, 1024, 8, 64
@@ -8,26 +8,20 @@ ROWS, N, HEADS, WIDTH = 8192, 1024, 8, 64
 
 def softmax(step, name, each):
     make = lambda: (floats(ROWS, N), N, ROWS)  # noqa: E731
-    return Timed(
-        f"steps/{step}/kernels.cu", f"{name}_softmax_kernel", ROWS // each, 256, make, ladder="softmax"
-    )
+    return at(f"steps/{step}/kernels.cu", f"{name}_softmax_kernel", ladder="softmax")[ROWS // each, 256](make)
 
 
 def attention(step):
-    return Timed(
-        f"steps/{step}/kernels.cu",
-        "fused_attention_kernel",
-        (N // 8, HEADS),
-        256,
+    return at(f"steps/{step}/kernels.cu", "fused_attention_kernel", ladder="attention")[
+        (N // 8, HEADS), 256, 4 * (8 + 2 * 32) * WIDTH
+    ](
         lambda: (
             *(floats(HEADS, N, WIDTH) for _ in range(3)),
             zeros(HEADS, N, WIDTH),
             N,
             WIDTH,
             0.125,
-        ),
-        shared=4 * (8 + 2 * 32) * WIDTH,
-        ladder="attention",
+        )
     )
 
 

@@ -1,21 +1,15 @@
 """gau-nernst/learn-cuda: matrix products without tensor cores."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "gau-nernst/learn-cuda"
 N = 2048
 
 
 def product(version, grid, block, template=None):
-    return Timed(
-        "02a_matmul_simt/matmul.cu",
-        f"matmul_v{version}_kernel",
-        grid,
-        block,
-        lambda: (floats(N, N), floats(N, N), zeros(N, N), N, N, N),
-        template=template,
-        ladder="product",
-    )
+    return at("02a_matmul_simt/matmul.cu", f"matmul_v{version}_kernel", template=template, ladder="product")[
+        grid, block
+    ](lambda: (floats(N, N), floats(N, N), zeros(N, N), N, N, N))
 
 
 SQUARE = (N // 32, N // 32)

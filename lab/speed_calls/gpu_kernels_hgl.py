@@ -1,20 +1,14 @@
 """hgl71964/gpu-kernels: matrix products by small blocks, with copies in the background or not."""
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "hgl71964/gpu-kernels"
 
 
 def product(file, kernel, n, side, shared=0, sizes=()):
-    return Timed(
-        f"examples/{file}.cu",
-        kernel,
-        (n // side, n // side),
-        (side, side),
-        lambda: (floats(n, n), floats(n, n), floats(n, n), *sizes, n, n, n),
-        shared=shared,
-        ladder=f"product of {side}",
-    )
+    return at(f"examples/{file}.cu", kernel, ladder=f"product of {side}")[
+        (n // side, n // side), (side, side), shared
+    ](lambda: (floats(n, n), floats(n, n), floats(n, n), *sizes, n, n, n))
 
 
 LAUNCHES = [

@@ -1,6 +1,6 @@
 """Parth-Badgujar/gpu-kernels: norms of layers. Those with copies in the background the simulator refuses."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "Parth-Badgujar/gpu-kernels"
 ROWS, CHANNELS, SIDE = 4096, 64, 8
@@ -12,14 +12,8 @@ def norm(file, kernel, grid, threads, *more):
         tensors = (zeros(ROWS, WIDTH), floats(ROWS, WIDTH), floats(WIDTH), floats(WIDTH))
         return (*tensors, ROWS, CHANNELS, SIDE, SIDE, WIDTH, *(make() for make in more))
 
-    return Timed(
-        f"layer_norm/src/{file}.cu",
-        kernel,
-        grid,
-        threads,
-        arguments,
-        template=(threads,),
-        ladder="norm",
+    return at(f"layer_norm/src/{file}.cu", kernel, template=(threads,), ladder="norm")[grid, threads](
+        arguments
     )
 
 

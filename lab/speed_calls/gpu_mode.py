@@ -1,13 +1,13 @@
 """gpu-mode/lectures: the kernels of a reading group: images, sums, windows, matrix products."""
 
-from speed_calls.calls import Timed, floats, integers, u8, up, zeros
+from speed_calls.calls import at, floats, integers, u8, up, zeros
 
 REPOSITORY = "gpu-mode/lectures"
 N = 1 << 24
 
 
 def lecture(number, file, kernel, grid, block, arguments, ladder=""):
-    return Timed(f"lecture_{number:03}/{file}.cu", kernel, grid, block, arguments, ladder=ladder)
+    return at(f"lecture_{number:03}/{file}.cu", kernel, ladder=ladder)[grid, block](arguments)
 
 
 def image(file, kernel, block, channels, *more):

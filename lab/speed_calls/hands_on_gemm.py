@@ -1,19 +1,14 @@
 """AyakaGEMM/Hands-on-GEMM: float32 matrix products with tiles of 128 × 128."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "AyakaGEMM/Hands-on-GEMM"
 N = 2048
 
 
 def sgemm(name):
-    return Timed(
-        f"src/cuda/{name}_gemm.cu",
-        "matrixMul",
-        (N // 128, N // 128),
-        (16, 16),
-        lambda: (floats(N, N), floats(N, N), zeros(N, N), N, N, N, 1.0, 0.0),
-        ladder="sgemm",
+    return at(f"src/cuda/{name}_gemm.cu", "matrixMul", ladder="sgemm")[(N // 128, N // 128), (16, 16)](
+        lambda: (floats(N, N), floats(N, N), zeros(N, N), N, N, N, 1.0, 0.0)
     )
 
 

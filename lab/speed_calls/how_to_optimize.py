@@ -1,55 +1,34 @@
 """Liu-xiandong/How_to_optimize_in_GPU: element-wise kernels, reductions, products with vectors."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "Liu-xiandong/How_to_optimize_in_GPU"
 N = 1 << 25
 
 
 def add(kernel, each):
-    return Timed(
-        "elementwise/elementwise_add.cu",
-        kernel,
-        N // 256 // each,
-        256,
-        lambda: (floats(N), floats(N), zeros(N)),
-        ladder="add",
+    return at("elementwise/elementwise_add.cu", kernel, ladder="add")[N // 256 // each, 256](
+        lambda: (floats(N), floats(N), zeros(N))
     )
 
 
 def reduce(version, name, kernel, each, template=None, count=None):
     rest = () if count is None else (count,)
-    return Timed(
-        f"reduce/reduce_v{version}_{name}.cu",
-        kernel,
-        N // each,
-        256,
-        lambda: (floats(N), zeros(N // each), *rest),
-        template=template,
-        ladder="sums of blocks",
-    )
+    return at(f"reduce/reduce_v{version}_{name}.cu", kernel, template=template, ladder="sums of blocks")[
+        N // each, 256
+    ](lambda: (floats(N), zeros(N // each), *rest))
 
 
 def sgemv(version, m, n, template=None, rows_per_block=4):
-    return Timed(
-        f"sgemv/Sgemv_v{version}.cu",
-        f"Sgemv_v{version}",
-        m // rows_per_block,
-        (32, 4),
-        lambda: (floats(m, n), floats(n), zeros(m), m, n),
-        template=template,
-    )
+    return at(f"sgemv/Sgemv_v{version}.cu", f"Sgemv_v{version}", template=template)[
+        m // rows_per_block, (32, 4)
+    ](lambda: (floats(m, n), floats(n), zeros(m), m, n))
 
 
 def sgemm(version, n=2048):
-    return Timed(
-        f"sgemm/sgemm_v{version}.cu",
-        "Sgemm",
-        (n // 128, n // 128),
-        (16, 16),
-        lambda: (floats(n, n), floats(n, n), zeros(n, n), n, n, n),
-        template=(128, 8, 128, 8, 8, False),
-    )
+    return at(f"sgemm/sgemm_v{version}.cu", "Sgemm", template=(128, 8, 128, 8, 8, False))[
+        (n // 128, n // 128), (16, 16)
+    ](lambda: (floats(n, n), floats(n, n), zeros(n, n), n, n, n))
 
 
 LAUNCHES = [

@@ -1,13 +1,13 @@
 """Enjia/CUDA-Kernel-Cases-of-Optimization-Techniques-for-GPU-Programming: pairs, one of each mended."""
 
-from speed_calls.calls import Timed, floats, i32, integers, positive, u8, zeros
+from speed_calls.calls import at, floats, i32, integers, positive, u8, zeros
 
 REPOSITORY = "Enjia/CUDA-Kernel-Cases-of-Optimization-Techniques-for-GPU-Programming"
 N = 1 << 24
 
 
 def over(file, kernel, make, ladder="", each=1, shared=0):
-    return Timed(file, kernel, N // (256 * each), 256, make, shared=shared, ladder=ladder)
+    return at(file, kernel, ladder=ladder)[N // (256 * each), 256, shared](make)
 
 
 def total(file, kernel):
@@ -21,7 +21,7 @@ def one_to_one(file, kernel, ladder, each=1, shared=0):
 def transposed(kernel):
     grid = (128, 128)
     make = lambda: (floats(4096, 4096), zeros(4096, 4096), 4096)  # noqa: E731
-    return Timed("07_spatial_tiling.cu", kernel, grid, (32, 32), make, ladder="transpose")
+    return at("07_spatial_tiling.cu", kernel, ladder="transpose")[grid, (32, 32)](make)
 
 
 LAUNCHES = [

@@ -1,22 +1,15 @@
 """junstar92/cuda-kernel-study: matrix products whose kernels have a name of their own."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "junstar92/cuda-kernel-study"
 N = 2048
 
 
 def product(file, kernel, tile, block, template=None, shared=0):
-    return Timed(
-        f"08_sgemm/{file}.cuh",
-        kernel,
-        (N // tile, N // tile),
-        block,
-        lambda: (zeros(N, N), floats(N, N), floats(N, N), N, N, N),
-        template=template,
-        shared=shared,
-        ladder="product",
-    )
+    return at(f"08_sgemm/{file}.cuh", kernel, template=template, ladder="product")[
+        (N // tile, N // tile), block, shared
+    ](lambda: (zeros(N, N), floats(N, N), floats(N, N), N, N, N))
 
 
 def tiled(depth):

@@ -1,6 +1,6 @@
 """xlite-dev/LeetCUDA: families of one operation by dtype and width of a load."""
 
-from speed_calls.calls import Timed, bf16, f16, f32, floats, i8, integers, positive, zeros
+from speed_calls.calls import at, bf16, f16, f32, floats, i8, integers, positive, zeros
 
 REPOSITORY = "xlite-dev/LeetCUDA"
 WIDTHS = {"f32": 1, "f32x4": 4, "f16": 1, "f16x2": 2, "f16x8": 8, "f16x8_pack": 8}
@@ -13,130 +13,93 @@ def dtype_of(kind):
 
 def pointwise(name, kinds=WIDTHS):
     return [
-        Timed(
-            f"kernels/{name}/{name}.cu",
-            f"{name}_{kind}_kernel",
-            N // 256 // WIDTHS[kind],
-            256,
-            lambda kind=kind: (4 * floats(N, dtype=dtype_of(kind)), zeros(N, dtype=dtype_of(kind)), N),
-            ladder=f"{name} {kind[:3]}",
-        )
+        at(f"kernels/{name}/{name}.cu", f"{name}_{kind}_kernel", ladder=f"{name} {kind[:3]}")[
+            N // 256 // WIDTHS[kind], 256
+        ](lambda kind=kind: (4 * floats(N, dtype=dtype_of(kind)), zeros(N, dtype=dtype_of(kind)), N))
         for kind in kinds
     ]
 
 
 def addition(kind):
-    return Timed(
-        "kernels/elementwise/elementwise.cu",
-        f"elementwise_add_{kind}_kernel",
-        N // 256 // WIDTHS[kind],
-        256,
+    return at(
+        "kernels/elementwise/elementwise.cu", f"elementwise_add_{kind}_kernel", ladder=f"add {kind[:3]}"
+    )[N // 256 // WIDTHS[kind], 256](
         lambda: (
             floats(N, dtype=dtype_of(kind)),
             floats(N, dtype=dtype_of(kind)),
             zeros(N, dtype=dtype_of(kind)),
             N,
-        ),
-        ladder=f"add {kind[:3]}",
+        )
     )
 
 
 def embedding(kind, each, width=1024):
-    return Timed(
-        "kernels/embedding/embedding.cu",
-        f"embedding_{kind}_kernel",
-        20000,
-        width // each,
+    return at("kernels/embedding/embedding.cu", f"embedding_{kind}_kernel", ladder=f"embedding {kind[:3]}")[
+        20000, width // each
+    ](
         lambda: (
             *(integers(0, 30000, 20000), floats(30000, width, dtype=dtype_of(kind))),
             *(zeros(20000 * width, dtype=dtype_of(kind)), 20000, width),
-        ),
-        ladder=f"embedding {kind[:3]}",
+        )
     )
 
 
 def reduction(kind, accumulator, each, pack=""):
-    return Timed(
+    return at(
         "kernels/reduce/block_all_reduce.cu",
         f"block_all_reduce_sum_{kind}{pack}_{accumulator}_kernel",
-        N // 256,
-        256 // each,
-        lambda: (positive(N, dtype=dtype_of(kind)), zeros(1), N),
         template=(256 // each,),
         ladder=f"sum {kind[:3]}",
-    )
+    )[N // 256, 256 // each](lambda: (positive(N, dtype=dtype_of(kind)), zeros(1), N))
 
 
 def dot(kind, each, pack=""):
-    return Timed(
+    return at(
         "kernels/dot-product/dot_product.cu",
         f"dot_prod_{kind}{pack}_f32_kernel",
-        N // 256,
-        256 // each,
-        lambda: (positive(N, dtype=dtype_of(kind)), positive(N, dtype=dtype_of(kind)), zeros(1), N),
         template=(256 // each,),
         ladder=f"dot {kind[:3]}",
+    )[N // 256, 256 // each](
+        lambda: (positive(N, dtype=dtype_of(kind)), positive(N, dtype=dtype_of(kind)), zeros(1), N)
     )
 
 
 def rows(file, kernel, kind, each, *scalars, count=30000, width=1024):
     sizes = (count, width) if scalars else (count * width,)
-    return Timed(
+    return at(
         f"kernels/{file}.cu",
         f"{kernel}_kernel",
-        count,
-        width // each,
+        template=(width // each,),
+        ladder=f"{file.split('/')[0]} {kind[:3]}",
+    )[count, width // each](
         lambda: (
             *(floats(count, width, dtype=dtype_of(kind)), zeros(count * width, dtype=dtype_of(kind))),
             *(*scalars, *sizes),
-        ),
-        template=(width // each,),
-        ladder=f"{file.split('/')[0]} {kind[:3]}",
+        )
     )
 
 
 def transpose(kernel, grid, block, n=4096):
-    return Timed(
-        "kernels/mat-transpose/mat_transpose.cu",
-        f"mat_transpose_{kernel}_kernel",
-        grid,
-        block,
-        lambda: (floats(n, n), zeros(n * n), n, n),
-        ladder="transpose",
-    )
+    return at("kernels/mat-transpose/mat_transpose.cu", f"mat_transpose_{kernel}_kernel", ladder="transpose")[
+        grid, block
+    ](lambda: (floats(n, n), zeros(n * n), n, n))
 
 
 def gemm(file, kernel, block, grid, n=2048, template=None, dtype=f32, shared=0):
-    return Timed(
-        f"kernels/{file}.cu",
-        f"{kernel}_kernel",
-        grid,
-        block,
-        lambda: (floats(n, n, dtype=dtype), floats(n, n, dtype=dtype), zeros(n, n, dtype=dtype), n, n, n),
-        template=template,
-        shared=shared,
-        ladder=file.split("/")[-1],
-    )
+    return at(f"kernels/{file}.cu", f"{kernel}_kernel", template=template, ladder=file.split("/")[-1])[
+        grid, block, shared
+    ](lambda: (floats(n, n, dtype=dtype), floats(n, n, dtype=dtype), zeros(n, n, dtype=dtype), n, n, n))
 
 
 def matrix_vector(file, kernel, k, dtype, rows_per_block=4, m=40000):
-    return Timed(
-        f"kernels/{file}.cu",
-        f"{kernel}_kernel",
-        m // rows_per_block,
-        (32, 4),
-        lambda: (floats(m, k, dtype=dtype), floats(k, dtype=dtype), zeros(m, dtype=dtype), m, k),
+    return at(f"kernels/{file}.cu", f"{kernel}_kernel")[m // rows_per_block, (32, 4)](
+        lambda: (floats(m, k, dtype=dtype), floats(k, dtype=dtype), zeros(m, dtype=dtype), m, k)
     )
 
 
 def histogram(kernel, each):
-    return Timed(
-        "kernels/histogram/histogram.cu",
-        kernel,
-        N // 256 // each,
-        256,
-        lambda: (integers(0, 5000, N), integers(0, 1, 5000), N),
-        ladder="histogram",
+    return at("kernels/histogram/histogram.cu", kernel, ladder="histogram")[N // 256 // each, 256](
+        lambda: (integers(0, 5000, N), integers(0, 1, 5000), N)
     )
 
 
@@ -190,12 +153,7 @@ LAUNCHES = [
     matrix_vector("hgemv/hgemv", "hgemv_k128_f16x4", 2048, f16),
     histogram("histogram_i32_kernel", 1),
     histogram("histogram_i32x4_kernel", 4),
-    Timed(
-        "kernels/reduce/block_all_reduce.cu",
-        "block_all_reduce_sum_i8_i32_kernel",
-        N // 256,
-        256,
-        lambda: (integers(-128, 128, N, dtype=i8), integers(0, 1, 1), N),
-        template=(256,),
-    ),
+    at("kernels/reduce/block_all_reduce.cu", "block_all_reduce_sum_i8_i32_kernel", template=(256,))[
+        N // 256, 256
+    ](lambda: (integers(-128, 128, N, dtype=i8), integers(0, 1, 1), N)),
 ]

@@ -1,6 +1,6 @@
 """harrism/mini-nbody: forces of all on all, in four layouts."""
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "harrism/mini-nbody"
 
@@ -10,7 +10,7 @@ def bodies(version, n=32768):
         both = () if version == "orig" else (floats(n, 4),)
         return floats(n, 6 if version == "orig" else 4), *both, 0.01, n
 
-    return Timed(f"cuda/nbody-{version}.cu", "bodyForce", n // 256, 256, arguments, ladder=f"forces {n}")
+    return at(f"cuda/nbody-{version}.cu", "bodyForce", ladder=f"forces {n}")[n // 256, 256](arguments)
 
 
 LAUNCHES = [

@@ -1,25 +1,19 @@
 """baltikaa9/nbody-cuda-benchmark: forces of all bodies on all, and what they do to them."""
 
-from speed_calls.calls import Timed, floats, positive
+from speed_calls.calls import at, floats, positive
 
 REPOSITORY = "baltikaa9/nbody-cuda-benchmark"
 BODIES = 16384
 
 
 def step(kernel, block, *template):
-    return Timed(
-        "nbody_bench.cu",
-        kernel,
-        BODIES // block,
-        block,
+    return at("nbody_bench.cu", kernel, template=template, ladder="forces")[BODIES // block, block](
         lambda: (
             *(positive(BODIES, 4) for _ in range(2)),
             *(floats(BODIES, 4) for _ in range(2)),
             BODIES,
             0.01,
-        ),
-        template=template,
-        ladder="forces",
+        )
     )
 
 

@@ -1,21 +1,15 @@
 """wangzyon/NVIDIA_SGEMM_PRACTICE: a ladder of float32 matrix products."""
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "wangzyon/NVIDIA_SGEMM_PRACTICE"
 N = 2048
 
 
 def sgemm(version, tile, block, template=None, n=N):
-    return Timed(
-        f"src/kernel/kernel_{version}.cuh",
-        f"mysgemm_v{version}",
-        (n // tile, n // tile),
-        block,
-        lambda: (n, n, n, 0.5, floats(n, n), floats(n, n), 2.0, floats(n, n)),
-        template=template,
-        ladder="sgemm",
-    )
+    return at(f"src/kernel/kernel_{version}.cuh", f"mysgemm_v{version}", template=template, ladder="sgemm")[
+        (n // tile, n // tile), block
+    ](lambda: (n, n, n, 0.5, floats(n, n), floats(n, n), 2.0, floats(n, n)))
 
 
 LAUNCHES = [

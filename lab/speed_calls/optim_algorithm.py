@@ -1,6 +1,6 @@
 """BBuf/how-to-optim-algorithm-in-cuda: a sum in nine versions."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "BBuf/how-to-optim-algorithm-in-cuda"
 N = 1 << 25
@@ -8,14 +8,8 @@ BLOCK = 256
 
 
 def version(file, kernel, blocks, template=None, *more):
-    return Timed(
-        f"cuda-kernels/reduce/{file}.cu",
-        kernel,
-        blocks,
-        BLOCK,
-        lambda: (floats(N), zeros(blocks), *more),
-        template=template,
-        ladder="sum",
+    return at(f"cuda-kernels/reduce/{file}.cu", kernel, template=template, ladder="sum")[blocks, BLOCK](
+        lambda: (floats(N), zeros(blocks), *more)
     )
 
 

@@ -1,6 +1,6 @@
 """VVinstonSmith/Optimize-basic-CUDA-kernels: products with a vector, and sums."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "VVinstonSmith/Optimize-basic-CUDA-kernels"
 SIDE = 4096
@@ -9,27 +9,15 @@ BLOCK = 256
 
 
 def matvec(version, grid, block, template=None):
-    return Timed(
-        "gemv/kernels.cu",
-        f"Sgemv_v{version}",
-        grid,
-        block,
-        lambda: (floats(SIDE, SIDE), floats(SIDE), zeros(SIDE), SIDE, SIDE),
-        template=template,
-        ladder="matvec",
+    return at("gemv/kernels.cu", f"Sgemv_v{version}", template=template, ladder="matvec")[grid, block](
+        lambda: (floats(SIDE, SIDE), floats(SIDE), zeros(SIDE), SIDE, SIDE)
     )
 
 
 def total(version, per_block, *template):
-    return Timed(
-        "reduce/reduce_kernel.cu",
-        f"reduce_v{version}",
-        N // per_block,
-        BLOCK,
-        lambda: (floats(N), zeros(N // per_block)),
-        template=(BLOCK, *template),
-        ladder="sum",
-    )
+    return at("reduce/reduce_kernel.cu", f"reduce_v{version}", template=(BLOCK, *template), ladder="sum")[
+        N // per_block, BLOCK
+    ](lambda: (floats(N), zeros(N // per_block)))
 
 
 LAUNCHES = [

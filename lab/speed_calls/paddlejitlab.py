@@ -1,30 +1,24 @@
 """PaddleJitLab/CUDATutorial: sums of blocks in three steps, additions, a convolution."""
 
-from speed_calls.calls import Timed, floats, i32, integers, up, zeros
+from speed_calls.calls import at, floats, i32, integers, up, zeros
 
 REPOSITORY = "PaddleJitLab/CUDATutorial"
 N = 1 << 24
 
 
-def call(file, kernel, grid, block, arguments, **keywords):
-    return Timed(f"docs/{file}.cu", kernel, grid, block, arguments, **keywords)
+def call(file, kernel, **more):
+    return at(f"docs/{file}.cu", kernel, **more)
 
 
 def reduction(file, kernel, per_block=256):
     grid = N // per_block
-    return call(
-        file,
-        kernel,
-        grid,
-        256,
-        lambda: (integers(0, 10, N), zeros(grid, dtype=i32), N),
-        template=(256,),
-        ladder="sum",
+    return call(file, kernel, template=(256,), ladder="sum")[grid, 256](
+        lambda: (integers(0, 10, N), zeros(grid, dtype=i32), N)
     )
 
 
 def addition(file, grid, n):
-    return call(file, "add_kernel", grid, 256, lambda: (floats(n), floats(n), zeros(n), n))
+    return call(file, "add_kernel")[grid, 256](lambda: (floats(n), floats(n), zeros(n), n))
 
 
 LAUNCHES = [
@@ -37,14 +31,12 @@ LAUNCHES = [
     reduction(
         "09_optimize_reduce/03_idle_threads_free/reduce_idle_threads_free", "reduce_idle_thread_free", 512
     ),
-    call(
-        "12_convolution/01_naive_conv/naive_conv",
-        "naive_conv2d_kernel",
-        (up(56 * 56, 16), up(64, 16), 8),
-        (16, 16),
+    call("12_convolution/01_naive_conv/naive_conv", "naive_conv2d_kernel")[
+        (up(56 * 56, 16), up(64, 16), 8), (16, 16)
+    ](
         lambda: (
             *(8, 64, 56, 56, 64, 3, 3, 56, 56, 1, 1, 1, 1),
             *(floats(8, 64, 56, 56), floats(64, 64, 3, 3), zeros(8, 64, 56, 56)),
-        ),
+        )
     ),
 ]

@@ -1,6 +1,6 @@
 """deeperlearning/professional-cuda-c-programming: a book's sums of integers and transposes in versions."""
 
-from speed_calls.calls import Timed, floats, i32, integers, zeros
+from speed_calls.calls import at, floats, i32, integers, zeros
 
 REPOSITORY = "deeperlearning/professional-cuda-c-programming"
 N = 1 << 24
@@ -8,27 +8,15 @@ SIDE = 4096
 
 
 def sums(kernel, each, template=None, block=512):
-    return Timed(
-        "examples/chapter03/reduceInteger.cu",
-        kernel,
-        N // (each * block),
-        block,
-        lambda: (integers(0, 255, N), zeros(N // (each * block), dtype=i32), N),
-        template=template,
-        ladder="sum of integers",
-    )
+    return at("examples/chapter03/reduceInteger.cu", kernel, template=template, ladder="sum of integers")[
+        N // (each * block), block
+    ](lambda: (integers(0, 255, N), zeros(N // (each * block), dtype=i32), N))
 
 
 def transpose(file, kernel, wide=1, shared=0):
-    return Timed(
-        f"examples/{file}.cu",
-        kernel,
-        (SIDE // (16 * wide), SIDE // 16),
-        (16, 16),
-        lambda: (zeros(SIDE, SIDE), floats(SIDE, SIDE), SIDE, SIDE),
-        shared=shared,
-        ladder=f"transpose, {file}",
-    )
+    return at(f"examples/{file}.cu", kernel, ladder=f"transpose, {file}")[
+        (SIDE // (16 * wide), SIDE // 16), (16, 16), shared
+    ](lambda: (zeros(SIDE, SIDE), floats(SIDE, SIDE), SIDE, SIDE))
 
 
 LAUNCHES = [

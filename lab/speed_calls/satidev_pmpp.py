@@ -2,7 +2,7 @@
 
 import torch
 
-from speed_calls.calls import Timed, floats, integers, u32, up, zeros
+from speed_calls.calls import at, floats, integers, u32, up, zeros
 
 REPOSITORY = "satidev/pmpp_cuda"
 N = 1 << 24
@@ -14,44 +14,26 @@ SIDE = 4096
 
 def convolution(kernel, grid, block, has_filter, shared=0):
     weights = (lambda: (floats(2 * RADIUS + 1),)) if has_filter else tuple
-    return Timed(
-        "pmpp/07_convolution/conv_1d.cu",
-        kernel,
-        grid,
-        block,
-        lambda: (floats(N), *weights(), zeros(N), N, RADIUS),
-        shared=shared,
-        ladder="convolution",
+    return at("pmpp/07_convolution/conv_1d.cu", kernel, ladder="convolution")[grid, block, shared](
+        lambda: (floats(N), *weights(), zeros(N), N, RADIUS)
     )
 
 
 def histogram(kernel, blocks, *more, copies=1, shared=8):
-    return Timed(
-        "pmpp/09_histogram/histogram.cu",
-        kernel,
-        blocks,
-        256,
+    return at("pmpp/09_histogram/histogram.cu", kernel, ladder="histogram")[blocks, 256, shared](
         lambda: (
             integers(0, 2, COUNTED, dtype=torch.uint16),
             zeros(2 * copies, dtype=u32),
             COUNTED,
             *more,
-        ),
-        shared=shared,
-        ladder="histogram",
+        )
     )
 
 
 def transpose(file, kernel):
-    return Timed(
-        f"bpnv/mat_transpose/trans_impl_{file}.cuh",
-        kernel,
-        (SIDE // 16, SIDE // 16),
-        (16, 16),
-        lambda: (floats(SIDE, SIDE), zeros(SIDE, SIDE), SIDE, SIDE),
-        template=("float",),
-        ladder="transpose",
-    )
+    return at(f"bpnv/mat_transpose/trans_impl_{file}.cuh", kernel, template=("float",), ladder="transpose")[
+        (SIDE // 16, SIDE // 16), (16, 16)
+    ](lambda: (floats(SIDE, SIDE), zeros(SIDE, SIDE), SIDE, SIDE))
 
 
 BLOCKS = COUNTED // 256

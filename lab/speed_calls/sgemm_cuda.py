@@ -1,21 +1,14 @@
 """siboehm/SGEMM_CUDA: a ladder of float32 matrix products."""
 
-from speed_calls.calls import Timed, floats, up
+from speed_calls.calls import at, floats, up
 
 REPOSITORY = "siboehm/SGEMM_CUDA"
 
 
 def sgemm(file, kernel, grid, block, template=None, n=2048, within=""):
-    return Timed(
-        f"src/kernels/{file}.cuh",
-        kernel,
-        grid,
-        block,
-        lambda: (n, n, n, 0.5, floats(n, n), floats(n, n), 2.0, floats(n, n)),
-        template=template,
-        ladder=f"sgemm {n}",
-        within=within,
-    )
+    return at(f"src/kernels/{file}.cuh", kernel, template=template, ladder=f"sgemm {n}", within=within)[
+        grid, block
+    ](lambda: (n, n, n, 0.5, floats(n, n), floats(n, n), 2.0, floats(n, n)))
 
 
 def ladder(n):

@@ -1,20 +1,14 @@
 """Huanghongru/SGEMM-Implementation-and-Optimization: four matrix products."""
 
-from speed_calls.calls import Timed, floats, zeros
+from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "Huanghongru/SGEMM-Implementation-and-Optimization"
 N = 1024
 
 
 def product(file, kernel, grid, block):
-    return Timed(
-        f"{file}.cu",
-        kernel,
-        grid,
-        block,
-        lambda: (floats(N, N), floats(N, N), zeros(N, N), N, N, N),
-        template=("float",),
-        ladder="product",
+    return at(f"{file}.cu", kernel, template=("float",), ladder="product")[grid, block](
+        lambda: (floats(N, N), floats(N, N), zeros(N, N), N, N, N)
     )
 
 

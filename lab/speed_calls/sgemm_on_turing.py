@@ -1,20 +1,15 @@
 """yzhaiustc/Optimizing-SGEMM-on-NVIDIA-Turing-GPUs: a ladder of products of matrices by columns."""
 
-from speed_calls.calls import Timed, floats
+from speed_calls.calls import at, floats
 
 REPOSITORY = "yzhaiustc/Optimizing-SGEMM-on-NVIDIA-Turing-GPUs"
 N = 2048
 
 
 def sgemm(version, tile, block, n=N):
-    return Timed(
-        f"include/kernel{version}.cuh",
-        f"mysgemm_v{version}",
-        (n // tile, n // tile),
-        block,
-        lambda: (n, n, n, 0.5, floats(n, n), floats(n, n), 2.0, floats(n, n)),
-        ladder="sgemm",
-    )
+    return at(f"include/kernel{version}.cuh", f"mysgemm_v{version}", ladder="sgemm")[
+        (n // tile, n // tile), block
+    ](lambda: (n, n, n, 0.5, floats(n, n), floats(n, n), 2.0, floats(n, n)))
 
 
 LAUNCHES = [

@@ -11,6 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.func import functional_call
 from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.utils import prune as pruning
@@ -672,13 +673,33 @@ def test_tied_weights_and_functional_call(device):
     assert_same(fused(x), model(x))
 
 
-def test_compiled(device):
-    model = Residual().eval().to(device)
-    fused = fgn.fuse(model)
-    compiled = torch.compile(fused, backend="aot_eager", fullgraph=True, dynamic=True)
-    for batch in (5, 7, 1):
+class WithNorms(nn.Module):
+    """Chains with a GroupNorm, a LayerNorm behind a product, and a function of rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.block, self.product, self.norm = block(), nn.Linear(24, 24), nn.LayerNorm(24)
+
+    def forward(self, x):
+        x = x + self.block(x)
+        return self.product(F.gelu(self.norm(x + self.product(x)))).softmax(-1)
+
+
+@pytest.mark.parametrize("called_before", [False, True])
+def test_compiled(called_before, device):
+    """Once for all batches but 1: nothing that a call keeps has a later one compiled again."""
+    model = WithNorms().eval().to(device)
+    fused, counter = fgn.fuse(model), CompileCounterWithBackend("aot_eager")
+    if called_before:
+        fused(torch.randn(3, 24, device=device))
+    compiled, times = torch.compile(fused, backend=counter, fullgraph=True, dynamic=True), []
+    for batch in (5, 7, 9):
         x = torch.randn(batch, 24, device=device)
         assert_same(compiled(x), model(x))
+        times.append(counter.frame_count)
+    assert times == [times[0]] * 3 and times[0] < 5
+    x = torch.randn(1, 24, device=device)
+    assert_same(compiled(x), model(x))
 
 
 def test_tracers_of_torch_record_torch_s_operators(device):

@@ -29,7 +29,7 @@ def test_each_bug_is_found_and_named(name):
     finding = gallery.run(name)
     assert finding.found_by == bug.found_by, str(finding)
     if bug.found_by == COMPARISON:
-        assert bug.says in str(finding)
+        assert bug.shown in str(finding)
         return
     fault = finding.fault
     assert isinstance(fault, KernelFault) and fault.kind in KINDS.values()
@@ -39,7 +39,7 @@ def test_each_bug_is_found_and_named(name):
         return
     path = FOLDER / bug.file if bug.file.endswith(".cu") else (RIGHT / bug.right).with_suffix(".cu")
     lines = path.read_text().splitlines()
-    at = [n for n, text in enumerate(lines, 1) if bug.at in text] if bug.at else [None]
+    at = [n for n, text in enumerate(lines, 1) if bug.shown in text] if bug.shown else [None]
     assert len(at) == 1 and at[0] in (fault.line, fault.other_line), str(fault)
     assert fault.file == (bug.file if bug.file.endswith(".cu") else f"{fault.kernel}.cu")
     assert fault.block is not None and fault.thread is not None
@@ -82,7 +82,7 @@ def test_a_session_goes_on_after_every_fault():
 
 def test_the_table_has_every_file():
     files = {path for bug in BUGS.values() for path in bug.files.values()}
-    assert files == {path for path in FOLDER.iterdir() if path.is_file()}
+    assert files == {path for path in FOLDER.iterdir() if path.suffix in (".cu", ".py")}
     assert all(FOLDER / bug.file in bug.files.values() for bug in BUGS.values())
     assert {path.stem for path in RIGHT.glob("*.cu")} == {name for pair in KERNELS.values() for name in pair}
 

@@ -24,15 +24,15 @@ every_precision = pytest.mark.parametrize("precision", PRECISIONS)
 every_precision_of_memory = pytest.mark.parametrize("precision", marked_by_size(PRECISIONS))
 
 # Groups of 8, 16, ..., 512 channels and others; full tiles and others; few rows and many; rows that do not
-# begin at multiples of 16 bytes.
+# begin at multiples of 16 bytes; one k that goes round hopper's ring of stages more than once.
 SHAPES = [
     Shape(3, 7, 5, 5),
     Shape(1, 64, 64, 8),
     Shape(5, 40, 96, 6),
-    Shape(64, 72, 512, 1),
+    Shape(64, 264, 512, 1),
     Shape(33, 136, 768, 6),
     Shape(130, 72, 96, 3),
-    Shape(130, 264, 1536, 3),
+    Shape(130, 72, 1536, 3),
     Shape(300, 136, 512, 32),
     Shape(70, 37, 192, 4),
     Shape(140, 45, 1024, 4),

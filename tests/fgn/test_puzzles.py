@@ -125,6 +125,12 @@ def test_a_kernel_for_the_sizes_that_are_told_is_over_budget():
     assert found.kind == OVER_BUDGET and "sectors for each request" in str(found), str(found)
 
 
+# Reports are drawn by their notebook, notebooks/puzzles/12_profiles.ipynb.
+@pytest.mark.parametrize("name", [task.name for task in TASKS.values() if not task.has_report])
+def test_each_puzzle_has_a_drawing(name):
+    fgn.puzzles.get(name).draw().canvas.draw()
+
+
 @pytest.mark.parametrize("name", [task.name for task in TASKS.values() if task.budget])
 def test_budgets_fit_all_sizes(name):
     """A solution is within the budget for any sizes that may be drawn, and so for those at the ends."""

@@ -151,10 +151,7 @@ def test_on_hopper_the_choice_is_between_the_product_of_torch_and_ours():
 
 def assert_same_gradients(got, expected, model):
     """The gradients of both sums of squares with respect to the model's parameters, which they share."""
-    found = [
-        torch.autograd.grad(one.square().sum(), list(model.parameters()), retain_graph=True)
-        for one in (got, expected)
-    ]
+    found = [torch.autograd.grad(one.square().sum(), list(model.parameters())) for one in (got, expected)]
     for a, b in zip(*found, strict=True):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
 
@@ -388,7 +385,8 @@ def test_a_call_in_a_compiled_graph_is_planned_once(device, monkeypatch):
     compiled = torch.compile(fgn.fuse(model), fullgraph=True, backend="aot_eager")
     x = torch.randn(6, 16, generator=torch.Generator().manual_seed(1)).to(device)
     with torch.no_grad():
-        compiled(x)
+        for _ in range(2):  # the first run is torch.compile's own, with the dispatcher in another state
+            compiled(x)
 
         def never(*arguments, **keywords):
             raise AssertionError("the call was planned again")
