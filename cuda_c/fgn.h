@@ -311,9 +311,7 @@ typedef struct fgn_rows {
 
 /* One launch, without a workspace. v and y: as above. between: NULL, or where u = before(v) is written,
  * shaped like v: a transformer's next block adds to this sum. NaN and infinities give what torch's functions
- * of these names give.
- * FGN_NOT_SUPPORTED for LayerNorm over more than 8192 features, over a number that is no multiple of 8, or of
- * memory not aligned to 16 bytes: fgn_norm_forward() takes those. */
+ * of these names give. */
 fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, void *y, void *stream);
 
 /* ---- Feature maps ----

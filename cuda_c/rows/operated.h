@@ -2,11 +2,19 @@
  *
  * A small call that follows other kernels waits until its instructions come from memory. So an operator is
  * one function here, which loads its operands too: a kernel has one copy of all operators, however many
- * places apply them. With the operators inlined in each place, a launch took two to six times as long. */
+ * places apply them. lab/README.md has what that gained ("Functions of rows"). */
 #pragma once
 
 #include "norm/channels.h"
 #include "rows/rows.h"
+
+/* A thread's vector of VALUES in a matrix whose threads take its vectors in turns. */
+struct turn {
+    int64_t row;
+    unsigned vector;
+    unsigned rows_on; /* to the thread's next one */
+    unsigned vectors_on;
+};
 
 /* The thread's first turn and the next one: a division for each thread, none for each vector. `vectors`: of a
  * row. */

@@ -31,14 +31,6 @@ static inline __host__ __device__ bool reduces(fgn_row_function function) {
     return function < FGN_SOFTMAX;
 }
 
-/* A thread's vector of VALUES in a matrix whose threads take its vectors in turns. */
-struct turn {
-    int64_t row;
-    unsigned vector;
-    unsigned rows_on; /* to the thread's next one */
-    unsigned vectors_on;
-};
-
 /* Whether a thread's vector has whole windows, each with one result (small_windows.cu). */
 static inline bool are_small_windows(const struct rows *rows) {
     return reduces(rows->function) && !rows->between && (rows->window == 2 || rows->window == 4) &&
