@@ -7,7 +7,7 @@ from speed_calls import calls
 from speed_calls.calls import at, floats, i8, i32, integers, u32, up, zeros
 
 REPOSITORY = "huicongyao/PMPP"
-COUNT, ROWS, EACH, SIDE = 1 << 22, 1 << 18, 16, 256
+COUNT, LETTERS, ROWS, EACH, SIDE = 1 << 22, 1 << 24, 1 << 18, 16, 256
 
 
 def scan(kernel, block):
@@ -46,7 +46,7 @@ def stencil(file, kernel, grid, block):
 
 def letters(file, kernel, blocks):
     return at(f"9_{file}.cu", kernel, ladder="histogram")[blocks, 256](
-        lambda: (integers(97, 123, COUNT, dtype=i8), COUNT, zeros(7 * blocks, dtype=u32))
+        lambda: (integers(97, 123, LETTERS, dtype=i8), LETTERS, zeros(7 * blocks, dtype=u32))
     )
 
 
@@ -57,10 +57,10 @@ LAUNCHES = [
     sparse("14_3_spmv_csr", "spmv_csr", ROWS, 128, by_rows),
     stencil("2_basic_stencil_sweep_kernel", "", (up(SIDE, 10),) * 3, (10, 10, 10)),
     stencil("5_stencil_register_tiling", "_register_tiling", (up(SIDE, 30),) * 3, (32, 32)),
-    letters("1_simple_histogram", "histo_kernel", COUNT // 256),
-    letters("4_privatization_histogram", "histo_private_kernel", COUNT // 256),
-    letters("4_privatization_histogram", "histo_private_kernel_shared_mem", COUNT // 256),
-    letters("5_coarsening", "histo_private_kernel", up(COUNT, 256 * 3)),
+    letters("1_simple_histogram", "histo_kernel", LETTERS // 256),
+    letters("4_privatization_histogram", "histo_private_kernel", LETTERS // 256),
+    letters("4_privatization_histogram", "histo_private_kernel_shared_mem", LETTERS // 256),
+    letters("5_coarsening", "histo_private_kernel", up(LETTERS, 256 * 3)),
     letters("5_coarsening", "histo_private_kernel_2", 1024),
     letters("6_aggregated_histogram", "histo_private_kernel", 1024),
 ]
