@@ -128,6 +128,9 @@ def _load_latencies(
             if one.first_requests * sample.warps > 1.5 * requests:
                 waits, requests = one.first_waits, one.first_requests
             missing[key] = max(missing[key], waits / requests)
+    # Loads where none was counted, as those of both ways of a branch, that nvcc has joined, hit as others do.
+    requests = sum(one.requests for one in loads)
+    other = sum(one.waits for one in loads) / requests if requests else 1.0
     from_dram = min(1.0, traffic.dram_read / traffic.l2_read) if traffic.l2_read else 0.0
     latency = card.latency
 
@@ -135,7 +138,7 @@ def _load_latencies(
         beyond = latency["l2"] - latency["l1"]
         if instruction.name == "LDL":
             return latency["l1"] + local.lost * beyond * factor
-        part = missing.get(line_of(instruction, files) or ("", 0), 1.0)
+        part = missing.get(line_of(instruction, files) or ("", 0), other)
         beyond += from_dram * (latency["dram"] * dram_factor - latency["l2"])
         return latency["l1"] + part * beyond * factor
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import cudasim
+from cudasim.predicting import machine_code
 from cudasim.predicting.caches import _far_apart, _union, sharing_of, traffic_of
 from cudasim.predicting.cards import card
 from cudasim.predicting.sampling import take_sample
@@ -119,3 +120,26 @@ def test_bins_of_each_block_do_not_hide_how_crowded_the_common_ones_are():
     own, common = np.zeros(256 * blocks, np.float32), np.zeros(256, np.float32)
     alone, both = (cudasim.predict(kernel, own, common, of, gpu="H100") for of in (0, 1))
     assert both.on[0].terms.l2 > alone.on[0].terms.l2
+
+
+@pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
+def test_loads_that_nvcc_joins_before_a_branch_hit_as_those_of_its_two_ways_do():
+    """Steps of a sort: nvcc names the branch's line for the loads of both ways, where none was counted."""
+    source = """
+    __global__ void steps(int *x, int rounds) {
+        int i = threadIdx.x;
+        for (int k = rounds; k >= 0; k--) {
+            int j = i ^ (k & 31);
+            if (i < j) {
+                if (i & 64) {
+                    if (x[i] > x[j]) { int y = x[i]; x[i] = x[j]; x[j] = y; }
+                } else {
+                    if (x[i] < x[j]) { int y = x[i]; x[i] = x[j]; x[j] = y; }
+                }
+            }
+            __syncthreads();
+        }
+    }"""
+    launch = cudasim.kernel(source)[1, 256]
+    waits = cudasim.predict(launch, np.zeros(256, np.int32), 100, gpu="H100").on[0].terms.waits
+    assert waits["long scoreboard"] < 100 * 60
