@@ -5,9 +5,9 @@
 DIR has a folder for each repository, named owner+name, as for lab/corpus.py. Every call of
 lab/corpus_calls is made of the kernel as it is in its file, checked as by `fgn.check()`, and what it has
 written is compared with the reference. One that `check` flags for a race is run once more without it. The
-result goes to lab/records/corpus_runs.csv, beside what compiles: "right", "wrong", "flagged" (right, or not
-compared, but `check` reports a fault), "flagged, wrong" or "refused"; and `why`, which names the bug in the
-kernel itself where there is one. The columns date and commit of the result that is there now are those of the
+result goes to lab/records/corpus_runs.csv.xz, beside what compiles: "right", "wrong", "flagged" (right, or
+not compared, but `check` reports a fault), "flagged, wrong" or "refused"; and `why`, which names the bug in
+the kernel itself where there is one. The columns date and commit of the result that is there now are of the
 commit that brought it: its runs were put together, and were made before that commit.
 """
 
@@ -35,7 +35,7 @@ from cudasim.live.kernels import Kernel, Program
 from fgn.measure.software import when_recorded
 from fgn.native.places import ROOT
 
-RESULT = ROOT / "lab" / "records" / "corpus_runs.csv"
+RESULT = ROOT / "lab" / "records" / "corpus_runs.csv.xz"
 
 
 def tables() -> dict[str, list[Run]]:

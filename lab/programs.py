@@ -1,6 +1,6 @@
 """Public programs on the simulator: how many of a suite build unchanged, run, and pass their own checks.
 
-    python lab/programs.py hecbench HeCBench/src --half ours --limit 40 --record programs.csv
+    python lab/programs.py hecbench HeCBench/src --half ours --limit 40 --record programs.csv.xz
     python lab/programs.py samples cuda-samples --half aside
     python lab/programs.py pmpp PMPP-Learning/Exercises
     python lab/programs.py course cuda-training-series/exercises
@@ -36,7 +36,6 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import csv
 import functools
 import os
 import re
@@ -51,6 +50,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import program_suites
 from program_suites import SOURCES, Program, WithMakefile
 from recorded import is_ours, measured_now, sha_of
@@ -264,11 +264,10 @@ def _row(suite: str, of: Program, root: Path, seconds: int, sizes: list[int]) ->
 def _record(path: Path, rows: dict[tuple[str, str], tuple]):
     """Writes the rows, and keeps those of other programs that are there."""
     if path.is_file():
-        with path.open(newline="") as file:
-            rows = {tuple(row[:2]): tuple(row) for row in list(csv.reader(file))[1:]} | rows
-    with path.open("w", newline="") as file:
-        names = ("suite", "program", "half", "outcome", "why", "date", "commit")
-        csv.writer(file, lineterminator="\n").writerows([names, *(rows[key] for key in sorted(rows))])
+        there = pd.read_csv(path, keep_default_na=False)
+        rows = {tuple(row[:2]): tuple(row) for row in there.itertuples(index=False)} | rows
+    names = ("suite", "program", "half", "outcome", "why", "date", "commit")
+    pd.DataFrame([rows[key] for key in sorted(rows)], columns=names).to_csv(path, index=False)
 
 
 def main():
@@ -295,8 +294,8 @@ def main():
         : given.limit or None
     ]
     if given.again:
-        with given.again.open(newline="") as file:
-            settled = {row["program"] for row in csv.DictReader(file) if _SETTLED.match(row["outcome"])}
+        there = pd.read_csv(given.again, keep_default_na=False)
+        settled = set(there.program[there.outcome.str.match(_SETTLED)])
         chosen = [of for of in chosen if of.name not in settled]
     if given.names:
         chosen = [of for of in programs if of.name in given.names]
