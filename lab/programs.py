@@ -247,7 +247,7 @@ def _complaint_of_idle_kernels(of: Program, call: list[str], seconds: int) -> st
         return ""
     complaint = next((line for line in ran.stdout.splitlines() if _BAD.search(line)), "")
     if ran.returncode < 0:
-        return complaint if ran.returncode == -signal.SIGABRT and "Assertion" in complaint else ""
+        return complaint if ran.returncode == -signal.SIGABRT and "ssertion" in complaint else ""
     return complaint or (f"ends with {ran.returncode}" if ran.returncode not in (0, of.code) else "")
 
 
