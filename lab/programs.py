@@ -14,16 +14,17 @@
 HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place, and so
 have the exercises of the book PMPP. Sizes are reduced: every number above one of --sizes becomes it, and a
 program that does not pass then has the next one, unless it was too slow with smaller ones. Options that its
-sources read, and `make run` does not name, say few repeats and small sizes too (program_options.py). One that
-is too slow is built once more with smaller numbers in its source (smaller_sources.py), and counted apart when
-it passes. So is one that says nothing of what it verifies, and complains of wrong results when it runs again
-with kernels that do nothing ("passes silently"). A course's
-solutions are files of their own. NVIDIA's samples have a CMakeLists.txt each, that names the sources, and one
-list of arguments for all; one passes that ends with code 0 and says nowhere that it failed, as their own
-run_tests.py sees it. Of the programs of books and courses each .cu file with a main() is one, and of
-PolyBench each Makefile, whose programs count what differs from the host's loops. What is done with Rodinia's
-programs is in rodinia.py, with those of SHOC, Parboil and mini-apps in mini_apps.py;
-drawn.py says how programs are drawn that nobody here had seen.
+sources read, and `make run` does not name, say few repeats and small sizes too, and that it is to verify
+itself (program_options.py), as VERIFY=yes says to its Makefile. One that is too slow is built once more
+with smaller numbers in its source (smaller_sources.py), and counted apart when it passes. So is one that
+says nothing of what it verifies, and complains of wrong results, by words, an assertion or a code, when it
+runs again with kernels that do nothing ("passes silently"). A course's solutions are files of their own.
+NVIDIA's samples have a CMakeLists.txt each, that names the sources, and one list of arguments for all; one
+passes that ends with code 0 and says nowhere that it failed, as their own run_tests.py sees it. Of the
+programs of books and courses each .cu file with a main() is one, and of PolyBench each Makefile, whose
+programs count what differs from the host's loops. What is done with Rodinia's programs is in rodinia.py,
+with those of SHOC, Parboil and mini-apps in mini_apps.py; drawn.py says how programs are drawn that nobody
+here had seen.
 
 The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while
 the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else
@@ -232,7 +233,8 @@ def _idle_kernels() -> Path:
 
 
 def _complaint_of_idle_kernels(of: Program, call: list[str], seconds: int) -> str:
-    """What a program then says that is right in silence; nothing where it verifies nothing."""
+    """What a program then says that is right in silence: words, an assertion or a code; nothing where it
+    verifies nothing. Any other signal may come of what nobody has computed."""
     try:
         ran = subprocess.run(
             call,
@@ -243,8 +245,10 @@ def _complaint_of_idle_kernels(of: Program, call: list[str], seconds: int) -> st
         )
     except subprocess.TimeoutExpired:
         return ""
-    found = _BAD.search(ran.stdout) if ran.returncode >= 0 else None
-    return next(line for line in ran.stdout.splitlines() if _BAD.search(line)) if found else ""
+    complaint = next((line for line in ran.stdout.splitlines() if _BAD.search(line)), "")
+    if ran.returncode < 0:
+        return complaint if ran.returncode == -signal.SIGABRT and "ssertion" in complaint else ""
+    return complaint or (f"ends with {ran.returncode}" if ran.returncode not in (0, of.code) else "")
 
 
 def _row(suite: str, of: Program, root: Path, seconds: int, sizes: list[int]) -> tuple:
