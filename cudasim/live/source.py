@@ -186,7 +186,7 @@ def without_host_code(source: str, left_out: HostCode, known: str = "", only: st
 _STANDARD = {
     "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "limits",
     "type_traits", "utility", "tuple", "array", "algorithm", "functional", "initializer_list", "numeric",
-    "bit",
+    "bit", "atomic",
     "assert.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h",
     "stdbool.h", "inttypes.h", "cinttypes", "complex", "iterator", "ratio", "new", "time.h", "ctime",
     "sys/types.h", "vector", "string", "map", "memory", "optional", "variant",
