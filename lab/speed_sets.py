@@ -106,7 +106,22 @@ SIXTH = (
     "zeroRains/CUDA-kernel-optimization-demo",
     "Zlatanwic/Paged-KV-Cache-CUDA-Kernel-Optimization-for-LLM-Decoding",
 )
+# At most three ladders of any problem but products and sums.
+SEVENTH = (
+    "arisdask/BitonicSortCUDA",
+    "arvindsaik/CUDA-Playground",
+    "gnepgnep/cuda-playground",
+    "huicongyao/PMPP",
+    "Juanxpeke/CUDA-Study",
+    "khzhao/cuda-gemm-practice",
+    "Ruihan11/cuda-playground",
+    "so298/cuda-gemm-optimization-practice",
+    "strategist614/cuda-operator",
+    "thimotyb/cuda-course",
+    "valentinho02/cuda-gemm-optim",
+)
 SETS = {
+    "blind seventh": SEVENTH,
     "blind sixth": SIXTH,
     "blind fifth": FIFTH,
     "blind fourth": FOURTH,

@@ -186,7 +186,7 @@ def without_host_code(source: str, left_out: HostCode, known: str = "", only: st
 _STANDARD = {
     "cassert", "cfloat", "climits", "cmath", "cstddef", "cstdint", "cstdio", "cstdlib", "cstring", "limits",
     "type_traits", "utility", "tuple", "array", "algorithm", "functional", "initializer_list", "numeric",
-    "bit",
+    "bit", "atomic",
     "assert.h", "float.h", "limits.h", "math.h", "stddef.h", "stdint.h", "stdio.h", "stdlib.h", "string.h",
     "stdbool.h", "inttypes.h", "cinttypes", "complex", "iterator", "ratio", "new", "time.h", "ctime",
     "sys/types.h", "vector", "string", "map", "memory", "optional", "variant",
@@ -352,6 +352,9 @@ def included(
     def written(text: str, line: int) -> str:
         return text if for_nvcc else as_cpp(text, line, values, host)
 
+    # A Makefile may name folders that are not there.
+    if missing := [] if is_program else [folder for folder in folders if not folder.is_dir()]:
+        raise ValueError(f"include (-I): expected folders, got {missing[0]}, where none is")
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
     names, settled = {}, set()  # of headers: what messages call each, and those that no #if can have left out

@@ -18,7 +18,7 @@ from cudasim.live.kernels import BoundLaunch
 from cudasim.predicting import machine_code
 from cudasim.predicting.cards import card
 from cudasim.predicting.occupancy import occupancy
-from cudasim.predicting.prediction import Prediction, predict
+from cudasim.predicting.prediction import Prediction, expect_launch, predict
 from cudasim.predicting.sampling import copied
 
 _MOST_CHECKED = 1 << 21  # threads of a launch that is run as a whole to compare its results
@@ -49,6 +49,8 @@ def _with_block(bound: BoundLaunch, block: int | None) -> BoundLaunch:
     """The launch with another one-dimensional block, and the same number of threads in all."""
     if block is None:
         return bound
+    if not isinstance(block, int) or not 1 <= block <= 1024:
+        raise ValueError(f"blocks: expected numbers of threads from 1 to 1024, or None, got {block!r}")
     grid, own = bound.grid, bound.block
     if not isinstance(grid, int) or not isinstance(own, int):
         raise ValueError(
@@ -65,32 +67,47 @@ def _threads(bound: BoundLaunch) -> int:
     return product(bound.grid) * product(bound.block)
 
 
-def _results(bound: BoundLaunch, arguments: Sequence) -> list[np.ndarray]:
-    """The contents of a launch's arrays afterwards, as float64 if they are numpy's numbers."""
-    own = copied(list(arguments))
-    bound(*own)
-    found = []
-    for argument in own:
-        if is_array(argument):
-            array = array_of(argument)
-            data = np.frombuffer(ffi().buffer(ffi().cast("char *", array.address), array.nbytes), np.uint8)
-            torch = loaded_torch()
-            if array.dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2") and torch is not None:
-                tensor = torch.from_numpy(data.copy()).view(getattr(torch, array.dtype))
-                found.append(tensor.double().numpy())
-            elif np.dtype(getattr(np, array.dtype, np.uint8)).kind in "fiub":
-                found.append(data.view(getattr(np, array.dtype, np.uint8)).astype(np.float64))
-    return found
+def _numbers(value) -> list[np.ndarray]:
+    """The contents of all arrays in a copy of the arguments, as float64, else as bytes."""
+    if isinstance(value, (list, tuple, dict)):
+        inside = value.values() if isinstance(value, dict) else value
+        return [numbers for item in inside for numbers in _numbers(item)]
+    if not is_array(value):
+        return []
+    array, torch = array_of(value), loaded_torch()
+    data = np.frombuffer(ffi().buffer(ffi().cast("char *", array.address), array.nbytes), np.uint8).copy()
+    if array.dtype in ("bfloat16", "float8_e4m3fn", "float8_e5m2") and torch is not None:
+        return [torch.from_numpy(data).view(getattr(torch, array.dtype)).double().numpy()]
+    dtype = np.dtype(getattr(np, array.dtype, np.uint8))
+    numbers = data.view(dtype if dtype.kind in "fiubc" else np.uint8)
+    return [(numbers.view(numbers.real.dtype) if dtype.kind == "c" else numbers).astype(np.float64)]
+
+
+def _as_given(own, given):
+    """A copy as an object of the user's kind, with the same memory."""
+    if isinstance(own, (list, tuple)):
+        return type(own)(map(_as_given, own, given))
+    if isinstance(own, dict):
+        return {name: _as_given(item, given[name]) for name, item in own.items()}
+    torch = loaded_torch()
+    if torch is not None and isinstance(given, torch.Tensor):
+        return torch.from_numpy(own.value).view(given.dtype).as_strided(own.shape, own.strides)
+    if is_array(given):
+        steps = [step * own.itemsize for step in own.strides]
+        return np.ndarray(own.shape, own.dtype, own.value, strides=steps)
+    return own
 
 
 def _difference(first: list[np.ndarray], second: list[np.ndarray]) -> float:
-    """The largest difference, relative to the largest value of its array."""
+    """The largest difference, relative to the largest value of its array; what is NaN in one alone is far."""
     worst = 0.0
     for a, b in zip(first, second, strict=True):
         if a.size:
             scale = max(float(np.abs(b[np.isfinite(b)]).max(initial=0.0)), 1e-30)
             both = (a == b) | (np.isnan(a) & np.isnan(b))
-            worst = max(worst, float(np.where(both, 0.0, np.abs(a - b)).max() / scale))
+            with np.errstate(invalid="ignore"):
+                apart = np.where(both, 0.0, np.abs(a - b))
+            worst = max(worst, float(np.where(np.isnan(apart), np.inf, apart).max() / scale))
     return worst
 
 
@@ -139,10 +156,22 @@ def compare(
     """
     if not isinstance(versions, Mapping) or not versions:
         raise TypeError(f"versions: expected launches by name, got {versions!r}")
+    for name, value in (("sizes", sizes), ("blocks", blocks)):
+        if isinstance(value, str) or not isinstance(value, Sequence) or not value:
+            raise TypeError(f"{name}: expected a list with one item at least, got {value!r}")
+    if reference is not None and not callable(reference):
+        raise TypeError(f"reference: expected a function, got {reference!r}")
+    if not isinstance(tolerance, (int, float)) or not tolerance >= 0:
+        raise ValueError(f"tolerance: expected a number that is not negative, got {tolerance!r}")
     of = card(gpu)
     rows, predictions, unchecked = [], {}, False
     for size in sizes:
-        given = tuple(arguments(size) if callable(arguments) else arguments)
+        made = arguments(size) if callable(arguments) else arguments
+        if not isinstance(made, (list, tuple)):
+            raise TypeError(
+                f"arguments: expected a list, or a function of a size that makes one, got {made!r}"
+            )
+        given = list(made)
         expected = None
         for name, version in versions.items():
             for block in blocks:
@@ -153,10 +182,12 @@ def compare(
                 right = None
                 if _threads(bound) <= _MOST_CHECKED:
                     if expected is None and reference is not None:
-                        own = copied(list(given))
-                        reference(*[argument.value if is_array(argument) else argument for argument in own])
-                        expected = _contents(own)
-                    results = _results(bound, given)
+                        own = copied(given)
+                        reference(*_as_given(own, given))
+                        expected = _numbers(own)
+                    own = copied(given)
+                    bound(*own)
+                    results = _numbers(own)
                     expected = results if expected is None else expected
                     right = _difference(results, expected) <= tolerance
                 else:
@@ -171,11 +202,6 @@ def compare(
             stacklevel=2,
         )
     return Comparison(pd.DataFrame(rows), predictions)
-
-
-def _contents(own: Sequence) -> list[np.ndarray]:
-    arrays = [array_of(argument) for argument in own if is_array(argument)]
-    return [array.value.view(getattr(np, array.dtype)).astype(np.float64) for array in arrays]
 
 
 def _row(name: str, size, bound: BoundLaunch, found: Prediction, right: bool | None, measured: float) -> dict:
@@ -208,6 +234,7 @@ def occupancy_plot(launch: BoundLaunch, *arguments, gpu="H200", template=None):
     """A figure like Nsight Compute's occupancy calculator for this kernel: the part of a multiprocessor's
     warps over block size, registers and shared memory, with the launch's own values marked. MissingToolError
     without nvcc."""
+    expect_launch(launch)
     of, kernel = card(gpu), launch.kernel
     instance = kernel._instance(copied(list(arguments)), template)
     code = machine_code.machine_code(kernel, instance, machine_code.architecture_for(of.capability))

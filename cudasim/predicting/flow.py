@@ -125,6 +125,27 @@ def _loops(blocks: Sequence[Block]) -> list[int]:
     return [int(part) if sizes[part] > 1 or index in own else -1 for index, part in enumerate(parts)]
 
 
+def _nest(blocks: Sequence[Block], around: set[int], head: int = -1) -> Iterator[tuple[set[int], set[int]]]:
+    """The innermost loops of these blocks, each with the blocks around it: all, or those of the loop that it
+    is in, which begins at `head`."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
+    inside = around - {head}
+    pairs = [(index, to) for index in inside for to in blocks[index].follows if to in inside]
+    if not pairs:
+        return
+    graph = coo_array((np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), shape=(len(blocks),) * 2)
+    _, parts = connected_components(graph, directed=True, connection="strong")
+    for part in {parts[index] for index in inside}:
+        own = {index for index in inside if parts[index] == part}
+        if len(own) == 1 and own.isdisjoint(blocks[min(own)].follows):
+            continue
+        heads = {to for of in blocks if of.index not in own for to in of.follows if to in own}
+        inner = list(_nest(blocks, own, heads.pop())) if len(heads) == 1 else []
+        yield from inner or [(own, around)]
+
+
 def _left_out(blocks: Sequence[Block], block: Block, target: int, files: Statements) -> int:
     """By how many instructions a branch within a statement is shorter than to go on, and one more: it is not
     taken because it is short. A function of mathematics goes on for most arguments, and branches for special
@@ -339,6 +360,27 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
                 ways = [edge for (source, to), edge in edges.items() if to in inside and source not in inside]
                 terms = {run: 1.0, program.variable(_LINES): -1.0} | {way: -float(most) for way in ways}
                 program.at_most.append((terms, 0.0))
+    # An unrolled loop, with its remainder behind it, makes whole rounds: none where a warp has fewer to do;
+    # nor does it run what stands between the two and makes more rounds at once.
+    nest = list(_nest(blocks, set(runs)))
+    innermost = set().union(*(inside for inside, _ in nest))
+    for inside, around in nest:
+        lines = {line_of(i, files) for index in around - inside for i in blocks[index].instructions}
+        known = [number for where in lines if (number := passed_at(where, busiest))]
+        entered = min(known, default=1) if len(around) < len(runs) else 1
+        ways = [edge for (source, to), edge in edges.items() if to in inside and source not in inside]
+        behind = {runs[index] for index in around if index > max(inside)}
+        between = behind - {runs[index] for index in innermost}
+        for key, terms in moving.items():
+            own = [run for index in inside if (run := runs[index]) in terms]
+            once = min((terms[run] for run in behind if run in terms), default=math.inf)
+            at_once = sum(terms[run] for run in own) / once
+            if at_once >= 2:
+                rounds = max(passed_at(key[:2], busiest), counted[key] / once / warps) / entered
+                most = {way: -float(rounds // at_once) for way in ways}
+                limited = [{run: 1.0} | most for run in own]
+                limited += [{run: 1.0} for run in between if terms.get(run, 0.0) > rounds * once]
+                program.at_most += [(each | {program.variable(_LINES): -1.0}, 0.0) for each in limited]
     lines_with_loads = {
         where for index in has_loads for i in blocks[index].instructions if (where := line_of(i, files))
     }

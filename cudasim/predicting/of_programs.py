@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -13,9 +14,11 @@ import pandas as pd
 from cudasim.counting.counted import Launch
 from cudasim.predicting import machine_code
 from cudasim.predicting.cards import Card, card
+from cudasim.predicting.flow import line_of
 from cudasim.predicting.machine_code import MachineCode
 from cudasim.predicting.prediction import Prediction, predicted
 from cudasim.predicting.sampling import Sample
+from cudasim.predicting.statements import Statements
 
 BLOCK_L1_BYTES = 24 << 10  # of L1 for a block: nobody knows before the launch how many a multiprocessor holds
 _ALL_MEMORY = (("memory", 0, 1 << 62),)
@@ -46,15 +49,37 @@ def predictions(launches: Iterable[Launch], asked: dict) -> list[Prediction]:
         names = {machine_code.architecture_for(of.capability) for of in cards}
         of_cuda = [source for source in sources if source.suffix in (".cu", ".cuh")]
         by_name = {name: _codes(of_cuda, flags, name) for name in names}
-    found = []
+    files, found = Statements(texts), []
     for launch in launches:
         kernel = re.match(r"[\w:]*", launch.kernel)[0].split("::")[-1]
         sample = Sample(
             kernel, launch.grid, launch.block, launch.dynamic_shared_bytes, (launch,), _ALL_MEMORY, 0.0
         )
-        codes = {name: of[kernel][0] for name, of in by_name.items() if kernel in of}
-        found.append(predicted(launch.kernel, sample, codes if codes else None, cards, texts))
+        of_name = [of[kernel] for of in by_name.values() if kernel in of]
+        instances = [dict(zip(by_name, codes, strict=True)) for codes in zip(*of_name, strict=True)]
+        every = [predicted(launch.kernel, sample, codes, cards, texts) for codes in instances or [None]]
+        found.append(_fitting(every, files) if len(every) > 1 else every[0])
     return found
+
+
+def _fitting(every: list[Prediction], files: Statements) -> Prediction:
+    """Of the predictions of one launch, each by another instance of a template or an overload, that whose
+    lines are those that were counted. Where several have them it is the slowest, with a warning."""
+
+    def lacks(one: Prediction) -> int:
+        lines = {line_of(instruction, files) for instruction in one.on[0].code.instructions}
+        return sum((place.file, place.line) not in lines for place in one.sample.passed)
+
+    least = min(map(lacks, every))
+    alike = [one for one in every if lacks(one) == least]
+    slowest = max(alike, key=lambda one: one.seconds)
+    if slowest.seconds > 1.05 * min(one.seconds for one in alike):
+        warnings.warn(
+            f"predict: {len(alike)} instances of the template {slowest.kernel} are not told apart, and the "
+            "time is that of the slowest",
+            stacklevel=4,
+        )
+    return slowest
 
 
 def show(launches: Iterable[Launch], asked: str):

@@ -293,6 +293,9 @@ void sim_pass_barrier(struct sim_block *block); /* threads wait at it: they go o
 extern bool sim_divergence_is_tolerated;        /* of programs that are run */
 bool sim_tolerates_divergence(const struct sim_site *site); /* says so, once */
 
+/* grid.c */
+extern bool sim_is_cooperative; /* the launch; those of programs may not be */
+
 /* warp.c */
 unsigned sim_lanes_of_warp(const struct sim_block *block, unsigned warp);
 bool sim_settle_active_masks(void); /* false when no thread waits for one */

@@ -26,6 +26,7 @@ FEATURES = r"""
 #include <cuda/barrier>
 #include <cuda/pipeline>
 #include <cuda/atomic>
+#include <atomic>
 #include <iostream>
 #include <vector>
 #include <cassert>
@@ -122,6 +123,11 @@ __global__ void copies(float *to, const float *from) {
     first.fetch_add(1.0f);
 }
 
+template <typename T> struct Shared {
+    T *first;
+    std::atomic<int> owners;
+    Shared(T *p) : first(p), owners(1) {}
+};
 void helper(std::vector<float> &v) { CHECK(cudaMalloc(0, 3)); std::cout << v.size(); }
 int main() { language<<<1, 32>>>(nullptr, {}, nullptr, 3); helper(*(std::vector<float> *)nullptr); return 0; }
 """

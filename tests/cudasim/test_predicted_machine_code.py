@@ -344,3 +344,23 @@ def test_arrays_in_local_memory_go_to_l2_where_many_threads_have_them(blocks, lo
 )
 def test_matrices_that_are_loaded_transposed_are_as_large(opcode, bytes_):
     assert MachineInstruction(0, "", opcode, "R4, [R2]", ()).bytes == bytes_
+
+
+@needs_nvcc
+def test_an_unrolled_loop_makes_no_part_of_a_round():
+    """nvcc unrolls the inner loop by 4 and 16: three rounds are those of its remainder."""
+    source = """
+    __global__ void convolution(const float *x, const float *mask, float *y, int width, int side) {
+        int at = blockIdx.x * blockDim.x + threadIdx.x;
+        float sum = 0;
+        for (int i = 0; i < side; i++)
+            for (int j = 0; j < side; j++)
+                sum += mask[i * side + j] * x[i * width + at + j];
+        y[at] = sum;
+    }"""
+    launch = cudasim.kernel(source)[1, 32]
+    one = cudasim.predict(launch, floats(8 * 64), floats(9), floats(32), 64, 3, gpu="H100").on[0]
+    products = [sum(each.name == "FFMA" for each in block.instructions) for block in one.code.blocks]
+    assert max(products) >= 4
+    assert sum(of * runs for of, runs in zip(products, one.flow.runs, strict=True)) == pytest.approx(9)
+    assert not any(runs for of, runs in zip(products, one.flow.runs, strict=True) if of >= 4)

@@ -301,6 +301,8 @@ def test_the_instance_that_is_called_is_the_one_that_is_compiled():
     few = cudasim.predict(kernel[1, 1], floats(4096), template=(2,))
     many = cudasim.predict(kernel[1, 1], floats(4096), template=(100,))
     assert many.on[0].terms.instructions > 10 * few.on[0].terms.instructions
+    twice = cudasim.kernel("template <class T> __global__ void twice(T *x) { x[threadIdx.x] *= 2; }")
+    assert cudasim.predict(twice[1, 32], floats(32)).seconds > 0  # T is found as for a launch
 
 
 # ---- What a user asks ----
@@ -346,6 +348,8 @@ def test_mistakes_are_told_by_the_argument():
     kernel, x = cudasim.kernel(ADD), floats(256)
     with pytest.raises(TypeError, match=r"expected kernel\[grid, block\]"):
         cudasim.predict(kernel, x)
+    with pytest.raises(TypeError, match=r"expected kernel\[grid, block\]"):
+        cudasim.occupancy_plot(kernel, x)
     with pytest.raises(TypeError, match="expected 4 arguments"):
         cudasim.predict(kernel[1, 256], x)
     with pytest.raises(ValueError, match="gpu: expected one of"):
@@ -400,6 +404,31 @@ def test_compare_takes_other_blocks_of_one_dimension():
         cudasim.compare({"add": cudasim.kernel(ADD)[(8, 8), 256]}, arguments, blocks=[64])
 
 
+def test_compare_gives_a_reference_arrays_of_the_users_kind_and_finds_nan():
+    nan = ADD.replace("add", "nan").replace("a[i] +", "(i == 5 ? NAN : a[i]) +")
+    assert nan.count("NAN") == 1
+    x = floats(1 << 10).reshape(32, 32)
+    arguments = (x, x, np.zeros_like(x), x.size)
+
+    def reference(a, b, c, n):
+        assert c.shape == (32, 32) and c.dtype == np.float32 and a is not x
+        c[:] = a + b
+
+    versions = {"add": cudasim.kernel(ADD)[4, 256], "nan": cudasim.kernel(nan)[4, 256]}
+    for given in (reference, None):
+        assert list(cudasim.compare(versions, arguments, reference=given).table["right"]) == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("blocks", [0]), ("blocks", [1.5]), ("blocks", []), ("sizes", 5), ("reference", 3), ("tolerance", "a")],
+)
+def test_what_compare_cannot_take_is_named(name, value):
+    x = floats(256)
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: expected .* got "):
+        cudasim.compare({"add": cudasim.kernel(ADD)[1, 256]}, (x, x, x, 256), **{name: value})
+
+
 # ---- Programs ----
 
 PROGRAM = (
@@ -428,6 +457,8 @@ def test_a_programs_launches_are_predicted(tmp_path):
     assert found.returncode == 0, found.stderr
     assert all(word in found.stderr for word in ("H200 us", "T4 limiter", "all launches together"))
     assert run("predict", tmp_path / "two.cu", "--gpu", "toaster").returncode == 2
+    assert "--csv: expected" in run("count", tmp_path / "two.cu", "--csv", tmp_path / "none" / "t").stderr
+    assert run("build", tmp_path / "two.cu", "-o", tmp_path / "none" / "t").stderr.startswith("cudasim: ")
 
 
 def test_cards_are_listed_on_the_command_line():
@@ -441,3 +472,33 @@ def test_nvdisasm_of_a_wheel_is_found():
     if shutil.which("nvdisasm") is None and not machine_code.is_there():
         pytest.skip("there is no nvdisasm here")
     assert Path(machine_code.find_cuda_tool("nvdisasm")).is_file()
+
+
+@needs_nvcc
+def test_a_programs_overloads_have_their_own_machine_code(tmp_path):
+    """Both are named `work`. Of two instances of one template nothing tells which runs, and it says so."""
+    source = """
+    __global__ void work(float *x) { x[threadIdx.x] += 1; }
+    __global__ void work(float *x, int n) {
+        for (int i = 0; i < n; i++)
+            x[threadIdx.x] = sinf(x[threadIdx.x]);
+    }
+    template <int N> __global__ void rounds(float *x) {
+        float v = x[threadIdx.x];
+        for (int i = 0; i < N; i++) v = sinf(v) * v;
+        x[threadIdx.x] = v;
+    }
+    int main() {
+        float *x;
+        cudaMalloc(&x, 4096), cudaMemset(x, 0, 4096);
+        work<<<1, 32>>>(x), work<<<1, 32>>>(x, 200);
+        rounds<1><<<1, 32>>>(x), rounds<200><<<1, 32>>>(x);
+        return cudaDeviceSynchronize() != cudaSuccess;
+    }"""
+    (tmp_path / "work.cu").write_text(source)
+    ended = run("predict", tmp_path / "work.cu", "--csv", tmp_path / "work.csv")
+    assert "2 instances of the template rounds are not told apart" in ended.stderr
+    assert "template work" not in ended.stderr
+    with open(tmp_path / "work.csv") as table:
+        short, long, *_ = (float(row["H200 us"]) for row in csv.DictReader(table))
+    assert long > 5 * short
