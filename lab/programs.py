@@ -63,9 +63,10 @@ _GOOD = re.compile(
 )
 _AS_A_NUMBER = r"[^:=.\n]*(?:[:=]|\bis\b)\s*[-+]?\.?\d"
 _BAD = re.compile(
-    r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|invalid checksum)\b(?! as expected|[^:=]*[:=]\s*0)"
-    rf"|\berror\b(?!{_AS_A_NUMBER})|失败|错误|不正确",
-    re.I,
+    r"^(?!.*\bas expected\b).*(?:"
+    r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|invalid checksum)\b(?![^:=]*[:=]\s*0)|"
+    rf"\berror\b(?!{_AS_A_NUMBER})|失败|错误|不正确)",
+    re.I | re.M,
 )
 # An error that is printed, and not judged.
 _NUMBER = re.compile(rf"^.*\berror\b{_AS_A_NUMBER}.*", re.I | re.M)

@@ -55,7 +55,7 @@ def test_arguments_by_the_names_that_the_usage_has(tmp_path):
         ("All results match. Starting benchmarks.", True, False),
         ("Verification checksum: 9 (Valid)", True, False),
         ("Verification checksum: 9 (WARNING - INVALID CHECKSUM!)", False, True),
-        ("Device assert failed as expected", False, False),
+        ("Device assert failed as expected, CUDA error message is: assert", False, False),
         ("Test failed!", False, True),
         ("failed: 0", False, False),
         ("max error: 1e-3", False, False),
