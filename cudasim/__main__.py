@@ -127,6 +127,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (BuildError, MissingToolError, NotOwnError) as error:
         print(error, file=sys.stderr)
         return 1
+    except OSError as error:  # what is written has no folder, or not one of the user's
+        print(f"cudasim: {error}", file=sys.stderr)
+        return 1
 
 
 def _main(arguments: list[str] | None) -> int:
@@ -161,7 +164,7 @@ def _main(arguments: list[str] | None) -> int:
     program = Program(tuple(asked.sources), tuple(asked.folders), tuple(asked.defines), more, libraries)
     if asked.gpu and asked.command != PREDICT:
         os.environ["CUDASIM_GPU"] = asked.gpu
-    if asked.gpus:
+    if asked.gpus is not None:
         os.environ["CUDASIM_GPUS"] = str(asked.gpus)
     if asked.command == PREDICT:
         try:
@@ -170,6 +173,10 @@ def _main(arguments: list[str] | None) -> int:
         except ValueError as error:
             print(f"cudasim: {error}", file=sys.stderr)
             return 2
+    table = getattr(asked, "csv", "")
+    if table and not Path(table).absolute().parent.is_dir():  # before the program runs
+        print(f"cudasim: --csv: expected a file in a folder that is there, got {table}", file=sys.stderr)
+        return 2
     if asked.command == "build":
         _build(program, asked)
         _warn(program)
@@ -177,7 +184,6 @@ def _main(arguments: list[str] | None) -> int:
     path = program.library(asked.command)
     if asked.command != CHECK:  # which finds the race itself
         _warn(program)
-    table = asked.csv if asked.command == COUNT else ""
     if asked.command == PREDICT:
         table = _asked_for(asked)
     sys.stdout.flush()

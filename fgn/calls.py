@@ -18,7 +18,7 @@ from fgn.chains import Chain, Shape
 from fgn.checks import check_call, check_groups, check_kind, check_linear, check_shape
 from fgn.native import prepared, repeated, tuned
 from fgn.native.library import ffi
-from fgn.precision import resolve, torch_multiplies, torch_multiplies_as
+from fgn.precision import resolve, torch_linear, torch_multiplies, torch_multiplies_as
 from fgn.structs import (
     PRODUCT,
     allocate,
@@ -200,7 +200,7 @@ def can_multiply(x: Tensor, parameters: Mapping[str, Tensor | None], precision: 
 def _product_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, precision: str) -> Tensor:
     """v = x W^T + bias, in a form that kernels read."""
     with torch.no_grad(), torch.autocast(x.device.type, enabled=False), torch_multiplies_as(precision):
-        return usable(torch.nn.functional.linear(x, weight, bias))
+        return usable(torch_linear(x, weight, bias))
 
 
 # ------------------------------------------------------------------------------------------------------------
@@ -208,15 +208,13 @@ def _product_by_torch(x: Tensor, weight: Tensor, bias: Tensor | None, precision:
 
 
 def _repeated_product(precision: str):
-    """`torch.nn.functional.linear` of tensors without gradients, in this precision, for calls under the
-    setting that torch has now."""
-    linear = torch._C._nn.linear
+    """`torch_linear()` in this precision, for calls under the setting that torch has now."""
     if torch_multiplies(precision):
-        return linear
+        return torch_linear if precision == "ieee" else torch._C._nn.linear
 
     def in_precision(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         with torch_multiplies_as(precision):
-            return linear(x, weight, bias)
+            return torch_linear(x, weight, bias)
 
     return in_precision
 

@@ -19,7 +19,7 @@ from fgn.calls import fits_torch_product, run_chain
 from fgn.chains import Chain, Shape
 from fgn.native import repeated
 from fgn.native.library import for_device
-from fgn.precision import resolve, torch_multiplies, with_gradients
+from fgn.precision import resolve, torch_linear, torch_multiplies, with_gradients
 from fgn.structs import PRODUCT, library_of, names_of, usable
 from fgn.training import (
     Kept,
@@ -124,7 +124,7 @@ def _product_of_steps(v: Tensor, parameters: Sequence[Tensor | None], version, p
         and fits_torch_product(v, {"bias": bias})
         and multiplies_by_torch(v.device, shape, precision)
     ):
-        return torch._C._nn.linear
+        return torch_linear
     return partial(multiply_in_training, version=version, precision=precision)
 
 

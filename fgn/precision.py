@@ -11,6 +11,7 @@ from contextlib import contextmanager, nullcontext
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
 
 
 class Precision(NamedTuple):
@@ -91,3 +92,22 @@ def torch_multiplies_as(precision: str):
     """`torch_precision()`, unless torch already has that setting. The setting is global, and other threads
     see it, so it is only for callers that name the version with torch's product."""
     return nullcontext() if torch_multiplies(precision) else torch_precision(precision)
+
+
+# A product of fewer tiles than a large GPU has multiprocessors, each of 128 by 128 results, and of so many
+# terms for each result that cuBLAS divides the sums among multiprocessors.
+_TILE, _MULTIPROCESSORS, _LONG_SUM = 128, 132, 512
+
+
+def torch_linear(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """torch's product x W^T + bias, without gradients.
+
+    For a float32 product with a bias, torch asks cuBLAS in a way that keeps it from dividing long sums among
+    multiprocessors: on an H100 (torch 2.11) 128 x 3072 -> 1000 takes 77 us, and 34 us without the bias. So
+    the bias of such a product is added after it.
+    """
+    if bias is not None and x.dtype is torch.float32 and x.is_cuda and x.dim() == 2:
+        tiles = -(-x.shape[0] // _TILE) * -(-weight.shape[0] // _TILE)
+        if tiles < _MULTIPROCESSORS and x.shape[1] >= _LONG_SUM and torch_multiplies("ieee"):
+            return torch.mm(x, weight.t()).add_(bias)
+    return torch._C._nn.linear(x, weight, bias)

@@ -35,7 +35,7 @@ from fgn.chains import Chain, Shape
 from fgn.checks import check_groups, check_kind, check_linear, check_shape
 from fgn.native.library import ffi, for_device
 from fgn.operators import POINTWISE
-from fgn.precision import resolve, torch_multiplies_as
+from fgn.precision import resolve, torch_linear, torch_multiplies_as
 from fgn.structs import PRODUCT, index_among, library_of, usable
 from fgn.training_calls import BackwardCall, NormCall, multiplies_by_torch, own_rung
 
@@ -133,9 +133,9 @@ def multiply_in_training(
     if version in (None, LIBRARY) and fits_torch_product(x, {"bias": bias}):
         if version == LIBRARY:
             with torch_multiplies_as(precision):
-                return torch.nn.functional.linear(x, weight, bias)
+                return torch_linear(x, weight, bias)
         if multiplies_by_torch(x.device, shape, precision):
-            return torch.nn.functional.linear(x, weight, bias)
+            return torch_linear(x, weight, bias)
     return calls.multiply(x, weight, bias, version, precision)
 
 

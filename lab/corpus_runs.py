@@ -7,8 +7,8 @@ lab/corpus_calls is made of the kernel as it is in its file, checked as by `fgn.
 written is compared with the reference. One that `check` flags for a race is run once more without it. The
 result goes to lab/records/corpus_runs.csv.xz, beside what compiles: "right", "wrong", "flagged" (right, or
 not compared, but `check` reports a fault), "flagged, wrong" or "refused"; and `why`, which names the bug in
-the kernel itself where there is one. The columns date and commit of the result that is there now are those
-of the commit that brought it: its runs were put together, and were made before that commit.
+the kernel itself where there is one. The columns date and commit of the result that is there now are of the
+commit that brought it: its runs were put together, and were made before that commit.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@
 The right kernels are the solutions of fgn's puzzles, the kernels of tests/cudasim/test_planted.py, and, where
 CORPUS has their repositories (see lab/corpus.py), public ones that lab/corpus_calls knows how to call. A
 mistake is made at a node of the syntax tree, so the text stays CUDA C++. Which nodes, a seed draws. The
-result is `lab/records/planted.csv`, where what is there stays and is not tried again:
+result is `lab/records/planted.csv.xz`, where what is there stays and is not tried again:
 
     told       a fault or a warning: what the checker says
     numbers    nothing is told, and the result is wrong: for an index or a bound that stays inside its array,
@@ -49,7 +49,7 @@ from fgn.puzzles.definition import FAULT, OVER_BUDGET, WRONG
 from fgn.puzzles.judge import Here, judge
 from fgn.puzzles.verdict import SOLVED
 
-RESULT = ROOT / "lab" / "records" / "planted.csv"
+RESULT = ROOT / "lab" / "records" / "planted.csv.xz"
 TOLD, NUMBERS, SILENT, ENDLESS, REFUSED = "told", "numbers", "silent", "endless", "refused"
 SECONDS = 40
 _FORKED = multiprocessing.get_context("fork")

@@ -4,6 +4,7 @@
     case 'r': n_reps = atoi(optarg); break;                                 -r 2
     if (strcmp(argv[i], "--nsteps") == 0) nsteps = atoi(argv[++i]);         --nsteps 64
     if (strcmp(argv[i], "small") == 0) … else if (strcmp(argv[i], "large")  small, where `make run` says large
+    {"verify", 0, NULL, 'v'}                                                --verify
 
 Whether a number is a size nobody knows: those that count threads, blocks or devices, and whose names are
 single facts such as a seed, stay as they are. The program's own verification tells.
@@ -28,6 +29,7 @@ _COMPARED = re.compile(
     rf"(?:std::)?(?:{_TO_NUMBER})(?P<read>[^;{{]*)",
     re.S,
 )
+_TO_VERIFY = re.compile(r'\{\s*"(verify)"\s*,\s*(?:0|no_argument)\b')
 _ASSIGNED = re.compile(r"([\w.>-]+)\s*=\s*(?:\([\w ]+\)\s*)?$")
 _ADDRESS = re.compile(r"&\s*\(?\s*([\w.>-]+)")
 _IS_REPEATED = re.compile(rf"{REPEATS.pattern}|reps?\b|times\b|warm", re.I)
@@ -36,18 +38,27 @@ _NO_SIZE = re.compile(
     re.I,
 )
 
+# What a program's usage allows, and no rule here finds.
+_OFFERED = {"topk-cuda": "1 1"}  # one row: 100 calls before the first one counts
+
+
+def offered(program: str) -> list[list[str]]:
+    return [_OFFERED[program].split()] if program in _OFFERED else []
+
 
 @dataclass(frozen=True)
 class Options:
     repeats: tuple[str, ...]
     sizes: tuple[str, ...]
+    switches: tuple[str, ...]  # by which it verifies itself
     has_small: bool
 
     def added_to(self, arguments: list[str], most: int | None = None) -> list[str]:
         """The arguments, with few repeats and, with `most`, sizes where `make run` names none."""
         new = [name for name in (*self.repeats, *(self.sizes if most else ())) if name not in arguments]
         more = [word for name in new for word in (name, _FEW if name in self.repeats else str(most))]
-        return [*("small" if self.has_small and word == "large" else word for word in arguments), *more]
+        told = ["small" if self.has_small and word == "large" else word for word in arguments]
+        return [*told, *more, *(of for of in self.switches if of not in told)]
 
 
 def named_arguments(sources: Iterable[Path]) -> list[str]:
@@ -72,7 +83,7 @@ def reduced_by_name(arguments: list[str], names: list[str], most: int) -> list[l
 
 
 def options(sources: Iterable[Path]) -> Options:
-    repeats, sizes, has_small = {}, {}, False
+    repeats, sizes, switches, has_small = {}, {}, {}, False
     for path in sources:
         text = path.read_text(errors="replace")
         has_small |= '"small"' in text
@@ -82,9 +93,10 @@ def options(sources: Iterable[Path]) -> Options:
         for of in _COMPARED.finditer(text):
             named = _ASSIGNED.search(of["between"]) or _ADDRESS.search(of["read"])
             found.append((of["option"], f"{of['option']} {named[1] if named else ''}"))
+        switches |= {f"--{of[1]}": None for of in _TO_VERIFY.finditer(text)}
         for option, name in found:
             if _IS_REPEATED.search(name):
                 repeats[option] = None
             elif not _NO_SIZE.search(name):
                 sizes[option] = None
-    return Options(tuple(repeats), tuple(sizes), has_small)
+    return Options(tuple(repeats), tuple(sizes), tuple(switches), has_small)

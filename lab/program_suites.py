@@ -19,7 +19,7 @@ from drawn import headers_of
 from mini_apps import APPS, App
 from mini_apps import write_inputs as write_app_inputs
 from program_inputs import write_inputs
-from program_options import named_arguments, options, reduced_by_name
+from program_options import named_arguments, offered, options, reduced_by_name
 from rodinia import KNOWN, Known
 from rodinia import write_inputs as write_rodinia_inputs
 
@@ -100,13 +100,13 @@ class WithMakefile(Program):
                 told, names = options(sources), named_arguments(sources)
                 named = [one for of in sizes[:_SIZED] for one in reduced_by_name(words[1:], names, of)]
                 sized = [told.added_to(of, most) for of, most in zip(sets, sizes[:_SIZED], strict=False)]
-                sets = [*named, *sized, *map(told.added_to, sets)]
+                sets = [*offered(self.name), *named, *sized, *map(told.added_to, sets)]
                 return words[0], [list(of) for of in dict.fromkeys(map(tuple, sets))], False
         return "", [], False
 
 
 def _with_makefiles(root: Path, compiler: Path, pattern: str) -> Iterator[Program]:
-    names = [f"{name}={compiler}" for name in ("CC", "CXX", "NVCC")]
+    names = [*(f"{name}={compiler}" for name in ("CC", "CXX", "NVCC")), "VERIFY=yes"]
     for path in root.glob(f"{pattern}/Makefile"):
         folder = path.parent
         said = "".join(

@@ -1,6 +1,6 @@
 """Public programs on the simulator: how many of a suite build unchanged, run, and pass their own checks.
 
-    python lab/programs.py hecbench HeCBench/src --half ours --limit 40 --record programs.csv
+    python lab/programs.py hecbench HeCBench/src --half ours --limit 40 --record programs.csv.xz
     python lab/programs.py samples cuda-samples --half aside
     python lab/programs.py pmpp PMPP-Learning/Exercises
     python lab/programs.py course cuda-training-series/exercises
@@ -14,16 +14,17 @@
 HeCBench has a Makefile for each program, which compiles it, here with cudasim-nvcc in nvcc's place, and so
 have the exercises of the book PMPP. Sizes are reduced: every number above one of --sizes becomes it, and a
 program that does not pass then has the next one, unless it was too slow with smaller ones. Options that its
-sources read, and `make run` does not name, say few repeats and small sizes too (program_options.py). One that
-is too slow is built once more with smaller numbers in its source (smaller_sources.py), and counted apart when
-it passes. So is one that says nothing of what it verifies, and complains of wrong results when it runs again
-with kernels that do nothing ("passes silently"). A course's
-solutions are files of their own. NVIDIA's samples have a CMakeLists.txt each, that names the sources, and one
-list of arguments for all; one passes that ends with code 0 and says nowhere that it failed, as their own
-run_tests.py sees it. Of the programs of books and courses each .cu file with a main() is one, and of
-PolyBench each Makefile, whose programs count what differs from the host's loops. What is done with Rodinia's
-programs is in rodinia.py, with those of SHOC, Parboil and mini-apps in mini_apps.py;
-drawn.py says how programs are drawn that nobody here had seen.
+sources read, and `make run` does not name, say few repeats and small sizes too, and that it is to verify
+itself (program_options.py), as VERIFY=yes says to its Makefile. One that is too slow is built once more
+with smaller numbers in its source (smaller_sources.py), and counted apart when it passes. So is one that
+says nothing of what it verifies, and complains of wrong results, by words, an assertion or a code, when it
+runs again with kernels that do nothing ("passes silently"). A course's solutions are files of their own.
+NVIDIA's samples have a CMakeLists.txt each, that names the sources, and one list of arguments for all; one
+passes that ends with code 0 and says nowhere that it failed, as their own run_tests.py sees it. Of the
+programs of books and courses each .cu file with a main() is one, and of PolyBench each Makefile, whose
+programs count what differs from the host's loops. What is done with Rodinia's programs is in rodinia.py,
+with those of SHOC, Parboil and mini-apps in mini_apps.py; drawn.py says how programs are drawn that nobody
+here had seen.
 
 The names are divided by their SHA-1: those that begin with an even digit are `ours`, to be looked at while
 the simulator is worked on, the rest are kept `aside`. Each run has --seconds of two cores, whatever else
@@ -35,7 +36,6 @@ from __future__ import annotations
 
 import argparse
 import atexit
-import csv
 import functools
 import os
 import re
@@ -50,6 +50,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import program_suites
 from program_suites import SOURCES, Program, WithMakefile
 from recorded import is_ours, measured_now, sha_of
@@ -62,9 +63,10 @@ _GOOD = re.compile(
 )
 _AS_A_NUMBER = r"[^:=.\n]*(?:[:=]|\bis\b)\s*[-+]?\.?\d"
 _BAD = re.compile(
-    r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|invalid checksum)\b(?! as expected|[^:=]*[:=]\s*0)"
-    rf"|\berror\b(?!{_AS_A_NUMBER})|失败|错误|不正确",
-    re.I,
+    r"^(?!.*\bas expected\b).*(?:"
+    r"\b(?:fail(?:ed|ure)?|mismatch|incorrect|wrong|invalid checksum)\b(?![^:=]*[:=]\s*0)|"
+    rf"\berror\b(?!{_AS_A_NUMBER})|失败|错误|不正确)",
+    re.I | re.M,
 )
 # An error that is printed, and not judged.
 _NUMBER = re.compile(rf"^.*\berror\b{_AS_A_NUMBER}.*", re.I | re.M)
@@ -232,7 +234,8 @@ def _idle_kernels() -> Path:
 
 
 def _complaint_of_idle_kernels(of: Program, call: list[str], seconds: int) -> str:
-    """What a program then says that is right in silence; nothing where it verifies nothing."""
+    """What a program then says that is right in silence: words, an assertion or a code; nothing where it
+    verifies nothing. Any other signal may come of what nobody has computed."""
     try:
         ran = subprocess.run(
             call,
@@ -243,8 +246,10 @@ def _complaint_of_idle_kernels(of: Program, call: list[str], seconds: int) -> st
         )
     except subprocess.TimeoutExpired:
         return ""
-    found = _BAD.search(ran.stdout) if ran.returncode >= 0 else None
-    return next(line for line in ran.stdout.splitlines() if _BAD.search(line)) if found else ""
+    complaint = next((line for line in ran.stdout.splitlines() if _BAD.search(line)), "")
+    if ran.returncode < 0:
+        return complaint if ran.returncode == -signal.SIGABRT and "ssertion" in complaint else ""
+    return complaint or (f"ends with {ran.returncode}" if ran.returncode not in (0, of.code) else "")
 
 
 def _row(suite: str, of: Program, root: Path, seconds: int, sizes: list[int]) -> tuple:
@@ -260,11 +265,10 @@ def _row(suite: str, of: Program, root: Path, seconds: int, sizes: list[int]) ->
 def _record(path: Path, rows: dict[tuple[str, str], tuple]):
     """Writes the rows, and keeps those of other programs that are there."""
     if path.is_file():
-        with path.open(newline="") as file:
-            rows = {tuple(row[:2]): tuple(row) for row in list(csv.reader(file))[1:]} | rows
-    with path.open("w", newline="") as file:
-        names = ("suite", "program", "half", "outcome", "why", "date", "commit")
-        csv.writer(file, lineterminator="\n").writerows([names, *(rows[key] for key in sorted(rows))])
+        there = pd.read_csv(path, keep_default_na=False)
+        rows = {tuple(row[:2]): tuple(row) for row in there.itertuples(index=False)} | rows
+    names = ("suite", "program", "half", "outcome", "why", "date", "commit")
+    pd.DataFrame([rows[key] for key in sorted(rows)], columns=names).to_csv(path, index=False)
 
 
 def main():
@@ -291,8 +295,8 @@ def main():
         : given.limit or None
     ]
     if given.again:
-        with given.again.open(newline="") as file:
-            settled = {row["program"] for row in csv.DictReader(file) if _SETTLED.match(row["outcome"])}
+        there = pd.read_csv(given.again, keep_default_na=False)
+        settled = set(there.program[there.outcome.str.match(_SETTLED)])
         chosen = [of for of in chosen if of.name not in settled]
     if given.names:
         chosen = [of for of in programs if of.name in given.names]

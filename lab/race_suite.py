@@ -5,7 +5,7 @@
 DIR: a clone of https://github.com/JohnJacobsonIII/HiRace-Artifact-SC24, whose `indigo/indigo_sources` has
 the CUDA kernels of the Indigo suite in 590 variants. A variant's name tells its bugs: atomicBug, guardBug,
 syncBug and raceBug are races, boundsBug is none (where it leaves an array, the checker says so). The result
-is `lab/records/race_suite.csv`: names and verdicts, not code. It takes about five minutes of one core.
+is `lab/records/race_suite.csv.xz`: names and verdicts, not code. It takes about five minutes of one core.
 
 Each kernel runs on three graphs, with exact arrays and with arrays that have room behind them, so that an
 access out of bounds does not hide a race. A verdict of "missed" is looked at by hand: a race that no input
@@ -26,7 +26,7 @@ import fgn
 from cudasim.counting.faults import KernelWarning
 from fgn.measure.software import when_recorded
 
-RESULT = Path(__file__).parent / "records" / "race_suite.csv"
+RESULT = Path(__file__).parent / "records" / "race_suite.csv.xz"
 RACES = ("atomicBug", "guardBug", "syncBug", "raceBug")
 VERTICES, THREADS, BLOCKS = 60, 64, 4
 ROOM = 64

@@ -384,6 +384,8 @@ def draw(predicted: Path, records: list[Path], out: Path):
     """Predicted against measured, both sets, one picture for each GPU."""
     from matplotlib.figure import Figure
 
+    from fgn.plot.style import with_palette
+
     figure = Figure(figsize=(5 * len(records), 4.6), layout="constrained")
     for axis, recorded in zip(figure.subplots(1, len(records), squeeze=False)[0], records, strict=True):
         gpu, table = joined(predicted, recorded)
@@ -397,6 +399,7 @@ def draw(predicted: Path, records: list[Path], out: Path):
         axis.legend(frameon=False)
         axis.spines[["top", "right"]].set_visible(False)
     figure.savefig(out, dpi=110)
+    out.write_bytes(with_palette(out.read_bytes()))
 
 
 def main():

@@ -31,6 +31,10 @@ int main(int argc, char **argv) {
     few = ["-w", "2", "--nsteps", "2"]
     assert told.added_to(["-s", "large"]) == ["-s", "small", *few]
     assert told.added_to(["-n", "9"], 64) == ["-n", "9", *few, "-x", "64"]
+    source.write_text(
+        "struct option all[] = {{\"verify\", 0, NULL, 'v'}, {\"size\", 1, NULL, 's'}}; getopt(argv)"
+    )
+    assert options([source]).added_to(["-s", "9"]) == ["-s", "9", "--verify"]
 
 
 def test_arguments_by_the_names_that_the_usage_has(tmp_path):
@@ -51,7 +55,7 @@ def test_arguments_by_the_names_that_the_usage_has(tmp_path):
         ("All results match. Starting benchmarks.", True, False),
         ("Verification checksum: 9 (Valid)", True, False),
         ("Verification checksum: 9 (WARNING - INVALID CHECKSUM!)", False, True),
-        ("Device assert failed as expected", False, False),
+        ("Device assert failed as expected, CUDA error message is: assert", False, False),
         ("Test failed!", False, True),
         ("failed: 0", False, False),
         ("max error: 1e-3", False, False),

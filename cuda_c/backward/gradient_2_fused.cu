@@ -23,6 +23,7 @@
  * bandwidth. */
 #include "backward/backward.h"
 #include "backward/gradient_down_rows.h"
+#include "sim/launchers.h"
 
 __global__ void __launch_bounds__(THREADS, MOST_BLOCKS)
     fused_gradient_float32_8_kernel(struct fused_gradient_args args) {
@@ -124,6 +125,7 @@ __global__ void __launch_bounds__(THREADS) column_sums_kernel(struct fused_gradi
     int64_t channels = args.gradient.channels, channel = (int64_t)blockIdx.x * LANES + threadIdx.x;
     int slot = blockIdx.y;
     float sum = 0.0f;
+    griddepcontrol_wait();
     if (channel < channels)
         for (int row_block = threadIdx.y; row_block < args.row_blocks; row_block += WARPS)
             sum += args.partial[((int64_t)row_block * sums->count + slot) * channels + channel];
@@ -136,20 +138,20 @@ __global__ void __launch_bounds__(THREADS) column_sums_kernel(struct fused_gradi
     store_element(sums->to[slot], channel, sum, args.gradient.vector_type);
 }
 
-LAUNCHER(fused_gradient_float32_8_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_float32_4_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_float32_2_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_float32_1_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_float16_8_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_float16_4_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_float16_2_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_float16_1_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_bfloat16_8_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_bfloat16_4_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_bfloat16_2_kernel, struct fused_gradient_args)
-LAUNCHER(fused_gradient_bfloat16_1_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_float32_8_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_float32_4_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_float32_2_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_float32_1_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_float16_8_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_float16_4_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_float16_2_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_float16_1_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_bfloat16_8_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_bfloat16_4_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_bfloat16_2_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(fused_gradient_bfloat16_1_kernel, struct fused_gradient_args)
 LAUNCHER(group_sums_kernel, struct fused_gradient_args)
-LAUNCHER(column_sums_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(column_sums_kernel, struct fused_gradient_args)
 
 /* ---- The host ---- */
 
@@ -326,7 +328,7 @@ static cudaError_t launch_fused_gradient(struct fused_gradient_args args, size_t
                                         : rare_gradient_kernel(args.gradient.type, args.division.width);
     cudaError_t error =
         cudaFuncSetAttribute(kernel.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
-    return error == cudaSuccess ? kernel.launch(grid, block, shared_bytes, stream, args) : error;
+    return error == cudaSuccess ? kernel.launch(grid, block, shared_bytes, stream, true, args) : error;
 }
 
 static cudaError_t launch_column_sums(const struct fused_gradient_args *args, cudaStream_t stream) {
@@ -335,7 +337,7 @@ static cudaError_t launch_column_sums(const struct fused_gradient_args *args, cu
         return cudaSuccess;
     dim3 grid = {(unsigned)tiles(gradient->channels, LANES), (unsigned)gradient->sums.count, 1};
     dim3 block = {LANES, WARPS, 1};
-    return launch_column_sums_kernel(grid, block, 0, stream, *args);
+    return launch_column_sums_kernel(grid, block, 0, stream, true, *args);
 }
 
 static cudaError_t launch_group_sums(const struct fused_gradient_args *args, cudaStream_t stream) {

@@ -1,6 +1,7 @@
 /* The gradient before the product, rung 2, of float32: the kernels for chains with a rare operator
  * (is_common() in gradient_2_fused.cu). gradient_2_fused.cu tells their idea and limit. */
 #include "backward/gradient_down_rows.h"
+#include "sim/launchers.h"
 
 __global__ void __launch_bounds__(THREADS, FEWER_BLOCKS)
     rare_gradient_float32_8_kernel(struct fused_gradient_args args) {
@@ -22,10 +23,10 @@ __global__ void __launch_bounds__(THREADS, FEWER_BLOCKS)
     gradient_of_width(&args, 1, FGN_FLOAT32, false);
 }
 
-LAUNCHER(rare_gradient_float32_8_kernel, struct fused_gradient_args)
-LAUNCHER(rare_gradient_float32_4_kernel, struct fused_gradient_args)
-LAUNCHER(rare_gradient_float32_2_kernel, struct fused_gradient_args)
-LAUNCHER(rare_gradient_float32_1_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(rare_gradient_float32_8_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(rare_gradient_float32_4_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(rare_gradient_float32_2_kernel, struct fused_gradient_args)
+EARLY_LAUNCHER(rare_gradient_float32_1_kernel, struct fused_gradient_args)
 
 struct gradient_kernel rare_gradient_kernel_float32(int width) {
     static const struct gradient_kernel kernels[] = {

@@ -4,6 +4,7 @@
 
 #include "backward/back_through_row.h"
 #include "backward/row_ring.h"
+#include "ptx/griddepcontrol.h"
 
 /* Two sums of each warp, in two buffers: some threads write the next row's sums while others still
  * read. */
@@ -65,6 +66,12 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
     int64_t first_row = blockIdx.y * args->rows_of_block, end = first_row + args->rows_of_block;
     end = end < gradient->batch ? end : gradient->batch;
 
+    const float zeros[VALUES] = {0.0f};
+    for (int slot = 0; slot < wanted->count; slot++)
+        share_values(sum_at(slot), THREADS, thread, zeros);
+    griddepcontrol_wait();
+    griddepcontrol_launch_dependents(); /* column_sums_kernel, which waits for this launch's end */
+
     /* starts the copies of rows first: scale and shift load meanwhile */
     int64_t ahead = first_row + threadIdx.y; /* the next row to prefetch */
     for (int i = 1; i < args->stages; i++, ahead += blockDim.y) {
@@ -74,9 +81,6 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
     }
     share_vector(vectors.scale, gradient->scale, 1.0f, &channels, gradient->vector_type, type);
     share_vector(vectors.shift, gradient->shift, 0.0f, &channels, gradient->vector_type, type);
-    const float zeros[VALUES] = {0.0f};
-    for (int slot = 0; slot < wanted->count; slot++)
-        share_values(sum_at(slot), THREADS, thread, zeros);
     __syncthreads();
     const struct operand_gradients of_before = {wanted->before, gradient->before_tensor};
     const struct operand_gradients of_after = {wanted->after, gradient->after_tensor};
@@ -157,7 +161,7 @@ static CALLED __device__ void gradient_of_width(const struct fused_gradient_args
 
 struct gradient_kernel {
     const void *kernel;
-    cudaError_t (*launch)(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream,
+    cudaError_t (*launch)(dim3 grid, dim3 block, size_t shared_bytes, cudaStream_t stream, bool early,
                           struct fused_gradient_args args);
 };
 

@@ -43,6 +43,7 @@ _FLAGS_OF_CLANG = {
     "-fno-reorder-blocks": ("-mllvm", "-disable-block-placement"),
     "-fno-reorder-blocks-and-partition": (),
     "-fno-toplevel-reorder": (),
+    "-fno-crossjumping": (),
 }
 # `#pragma unroll` is for the GPU's compiler: clang warns of loops that it cannot unroll here. Lanes may pass
 # an unset variable to a shuffle, as on a GPU; clang would conclude that no such lane comes there. A loop

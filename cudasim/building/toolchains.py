@@ -39,7 +39,8 @@ C_FLAGS = (
 # With these flags a kernel calls the counted simulator before every memory access, at every branch, and when
 # an index leaves its array. A GPU moves a float4 at once, so the compiler must not take structs apart. The
 # simulator finds where the branches and loops of a kernel join again by the order of its instructions, so the
-# compiler must keep the source's order.
+# compiler must keep the source's order. Nor may it end several branches by one store, whose line is that of
+# one of them: which ones it joins depends on the processor, and predictions read the lines.
 COUNTED_KERNEL_FLAGS = (
     "-fsanitize=thread,bounds",
     "--param=tsan-distinguish-volatile=1",
@@ -48,6 +49,7 @@ COUNTED_KERNEL_FLAGS = (
     "-fno-reorder-blocks",
     "-fno-reorder-blocks-and-partition",
     "-fno-toplevel-reorder",
+    "-fno-crossjumping",
 )
 # A kernel that is checked and not counted has this flag too, which finds a pointer that leaves a local array.
 # It keeps the compiler from merging two equal loads, as a GPU's compiler does, so a counted kernel does not

@@ -84,6 +84,14 @@ class _Cell:
 
     def wanted(self) -> list[str]:
         """The kernels that the cell's line names, or all of the cell's."""
+        for word in self.names:
+            if word.startswith("-"):
+                raise BuildError(f"{word}: expected names of kernels, -I folder, --check, -- arguments")
+        if (self.is_checked or self.arguments) and not self.is_program:
+            raise BuildError(
+                "--check and what follows -- are for a main(), and the cell has none: each launch of its "
+                "kernels is checked by itself"
+            )
         program = Program(self.source, "cell.cu", self.folders)
         missing = [name for name in self.names if name not in program.kernels]
         if not program.kernels and not self.is_program:

@@ -352,6 +352,9 @@ def included(
     def written(text: str, line: int) -> str:
         return text if for_nvcc else as_cpp(text, line, values, host)
 
+    # A Makefile may name folders that are not there.
+    if missing := [] if is_program else [folder for folder in folders if not folder.is_dir()]:
+        raise ValueError(f"include (-I): expected folders, got {missing[0]}, where none is")
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
     names, settled = {}, set()  # of headers: what messages call each, and those that no #if can have left out

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from cudasim.arrays import dtype_name, is_array
+from cudasim.arrays import array_of, dtype_name, is_array
 from cudasim.live.arguments import cpp_name
 from cudasim.live.signature import Signature, split_at_commas
 
@@ -36,7 +36,7 @@ def _deduced(name: str, signature: Signature, arguments: Sequence) -> str | None
         if not re.search(rf"\b{name}\b(?!\s*(?:::|<))", parameter.declaration):
             continue
         if is_array(argument):
-            return cpp_name(dtype_name(argument.dtype))
+            return cpp_name(array_of(argument).dtype)
         if isinstance(argument, (int, float)) and not isinstance(argument, bool):
             return "float" if isinstance(argument, float) else "int"
     return None

@@ -18,7 +18,7 @@ from cudasim.live.kernels import BoundLaunch
 from cudasim.predicting import machine_code
 from cudasim.predicting.cards import card
 from cudasim.predicting.occupancy import occupancy
-from cudasim.predicting.prediction import Prediction, predict
+from cudasim.predicting.prediction import Prediction, expect_launch, predict
 from cudasim.predicting.sampling import copied
 
 _MOST_CHECKED = 1 << 21  # threads of a launch that is run as a whole to compare its results
@@ -234,6 +234,7 @@ def occupancy_plot(launch: BoundLaunch, *arguments, gpu="H200", template=None):
     """A figure like Nsight Compute's occupancy calculator for this kernel: the part of a multiprocessor's
     warps over block size, registers and shared memory, with the launch's own values marked. MissingToolError
     without nvcc."""
+    expect_launch(launch)
     of, kernel = card(gpu), launch.kernel
     instance = kernel._instance(copied(list(arguments)), template)
     code = machine_code.machine_code(kernel, instance, machine_code.architecture_for(of.capability))

@@ -249,7 +249,7 @@ def _codes(kernel, instance: Instance, cards: Sequence[Card]) -> dict[str, Machi
         return {name: future.result() for name, future in made.items()}
 
 
-def _expect_launch(bound) -> None:
+def expect_launch(bound) -> None:
     if not isinstance(bound, BoundLaunch):
         got = type(bound).__name__
         raise TypeError(
@@ -276,7 +276,7 @@ def predict(
     without them its instructions are estimated, and the range is wider. ValueError for an unknown GPU;
     BuildError where nvcc refuses the kernel; KernelFault for an access out of bounds.
     """
-    _expect_launch(launch)
+    expect_launch(launch)
     began = time.perf_counter()
     cards = [card(one) for one in (gpu if isinstance(gpu, (list, tuple)) else [gpu])]
     if not cards:

@@ -8,11 +8,6 @@
  * When no thread can run and some still wait, these wait in vain. */
 #include "wait.h"
 
-void sim_make_ready(struct sim_thread *thread) {
-    thread->state = SIM_RUNS;
-    sim_queue_append(&sim_worker->block.ready, thread);
-}
-
 /* The next index in the order of CUDA's thread numbers: x first. x and y are written as one word, because
  * they are read as one for the next thread, and a processor waits where it reads together what it has just
  * written in parts: an eighth of the time that a stencil of one line took. */

@@ -41,6 +41,7 @@ const struct sim_site *sim_site_at(const char *file, int line); /* the one objec
 int sim_barrier(const struct sim_site *site, int predicate);
 /* The barrier of all blocks of the grid, which then have to run at the same time. */
 void sim_grid_barrier(const struct sim_site *site);
+bool sim_grid_has_barrier(void); /* false: this launch traps there */
 
 /* Each waits until all lanes that the mask names have come to the same operation with the same mask.
  * Lanes that a partial last warp does not have need not come. A shuffle from a lane that takes no part

@@ -12,8 +12,19 @@ static bool comes_for_block(const struct sim_block *block, const struct sim_thre
     return thread == self;
 }
 
+bool sim_is_cooperative = true;
+
+bool sim_grid_has_barrier(void) {
+    return sim_is_cooperative;
+}
+
 void sim_grid_barrier(const struct sim_site *site) {
     struct sim_launch *launch = &sim_launch_now;
+    if (!sim_is_cooperative)
+        sim_report_call(
+            SIM_TRAP, site,
+            "comes to a barrier of the grid, and the launch is not cooperative: its blocks need not "
+            "run at the same time; cudaLaunchCooperativeKernel() makes one that is");
     sim_barrier(site, 0);
     if (comes_for_block(&sim_worker->block, sim_current(sim_worker))) {
         if (WATCHED)

@@ -21,6 +21,7 @@ enum {
     SIM_MAX_BLOCK_WARPS = SIM_MAX_BLOCK_THREADS / SIM_WARP_THREADS,
     SIM_CACHE_LINE = 64,
     SIM_MAX_SHARED_BYTES = 227 << 10, /* what a block can have on compute capability 9.0 */
+    SIM_REMEMBERED_SITES = 64,
 };
 
 enum sim_state {
@@ -49,12 +50,11 @@ enum sim_warp_operation {
 
 /* What a lane brings to a warp operation, and takes away. */
 struct sim_exchange {
-    enum sim_warp_operation operation;
-    unsigned mask;
-    unsigned source; /* the lane that a shuffle reads */
+    uint8_t operation; /* one of enum sim_warp_operation */
+    uint8_t source;    /* the lane that a shuffle reads */
+    uint32_t mask;
     uint64_t value;
     uint64_t result;
-    const struct sim_site *site;
 };
 
 /* Asynchronous copies that have not landed, oldest first. */
@@ -103,6 +103,7 @@ struct sim_thread {
     uint3 index;
     const struct sim_site *site; /* where it waits */
     struct sim_exchange exchange;
+    /* The next line of the cache. */
     struct sim_copies copies;
     struct sim_products products;
     struct sim_stores stores;
@@ -112,6 +113,7 @@ struct sim_thread {
     unsigned waited_parity;
     bool waited_at_once;
 };
+_Static_assert(offsetof(struct sim_thread, copies) == SIM_CACHE_LINE, "one line");
 
 struct sim_queue {
     struct sim_thread *first;
@@ -197,6 +199,7 @@ struct sim_worker {
     void *recorder;            /* the counted build's */
     pthread_t os_thread;       /* that it is, while it runs blocks */
     struct sim_worker *next_to_signal;
+    const struct sim_site *sites[SIM_REMEMBERED_SITES]; /* by their lines: a loop has several places */
 };
 
 extern struct sim_launch sim_launch_now;
@@ -272,7 +275,6 @@ void sim_yield(void); /* the running thread lets all others have a turn */
 /* The same, of a thread that has run for long and may wait for another in a loop; parts: of a long turn. */
 enum { SIM_PARTS_OF_LONG_TURN = 50 };
 void sim_end_turn(unsigned parts);
-void sim_make_ready(struct sim_thread *thread);
 static inline void sim_queue_append(struct sim_queue *queue, struct sim_thread *thread) {
     thread->next = NULL;
     if (queue->first)
@@ -281,11 +283,18 @@ static inline void sim_queue_append(struct sim_queue *queue, struct sim_thread *
         queue->first = thread;
     queue->last = thread;
 }
+static inline void sim_make_ready(struct sim_block *block, struct sim_thread *thread) {
+    thread->state = SIM_RUNS;
+    sim_queue_append(&block->ready, thread);
+}
 
 /* barrier.c */
 void sim_pass_barrier(struct sim_block *block); /* threads wait at it: they go on once all have come */
 extern bool sim_divergence_is_tolerated;        /* of programs that are run */
 bool sim_tolerates_divergence(const struct sim_site *site); /* says so, once */
+
+/* grid.c */
+extern bool sim_is_cooperative; /* the launch; those of programs may not be */
 
 /* warp.c */
 unsigned sim_lanes_of_warp(const struct sim_block *block, unsigned warp);

@@ -10,20 +10,21 @@ static unsigned site_count;
 
 /* `file` lives as long as the kernel's library, and each file of it has one name. */
 const struct sim_site *sim_site_at(const char *file, int line) {
-    enum { REMEMBERED = 64 }; /* a loop has several places */
-    static _Thread_local const struct sim_site *known[REMEMBERED];
-    const struct sim_site **at = &known[(unsigned)line % REMEMBERED], *latest = *at;
-    if (latest && latest->file == file && latest->line == line)
-        return latest;
+    struct sim_worker *worker = sim_worker_of_fiber(); /* NULL before this OS thread's first launch */
+    const struct sim_site **at = worker ? &worker->sites[(unsigned)line % SIM_REMEMBERED_SITES] : NULL;
+    if (at && *at && (*at)->file == file && (*at)->line == line)
+        return *at;
     sim_lock_for_a_moment();
     unsigned i = 0;
     while (i < site_count && (sites[i].file != file || sites[i].line != line))
         i++;
     if (i == site_count && site_count < MOST_SITES)
         sites[site_count++] = (struct sim_site){file, line};
-    *at = latest = &sites[i < MOST_SITES ? i : MOST_SITES - 1];
+    const struct sim_site *found = &sites[i < MOST_SITES ? i : MOST_SITES - 1];
     sim_unlock_for_a_moment();
-    return latest;
+    if (at)
+        *at = found;
+    return found;
 }
 
 const char *sim_library_of(unsigned long long pc, unsigned long long *offset) {

@@ -4,14 +4,16 @@
 #include "machine.h"
 #include "watch.h"
 
-/* Continues the first thread in the queue of those that can run, and prefetches the stack of the one after
- * it, which was unused while all others had their turns. */
+/* Continues the first thread in the queue of those that can run, and prefetches what the one after it needs,
+ * which was unused while all others had their turns: its stack, the note there, and who comes behind it. */
 static inline struct sim_fiber *sim_take_up_ready(struct sim_worker *worker, struct sim_thread *thread) {
     struct sim_thread *after = thread->next;
     worker->block.ready.first = after;
     if (after) {
         __builtin_prefetch(after->fiber->saved);
         __builtin_prefetch((const char *)after->fiber->saved + 64);
+        __builtin_prefetch(sim_fiber_note(after->fiber));
+        __builtin_prefetch(after->next);
     }
     worker->current = thread;
     worker->registers->thread_index = thread->index;

@@ -53,7 +53,10 @@ static void gather(const struct sim_thread *warp, unsigned lanes) {
         watch_warp_operations(gathering_of(&warp[__builtin_ctz(lanes)])->instructions - 1);
 }
 
-static void exchange_values(enum sim_warp_operation operation, struct sim_thread *warp, unsigned lanes) {
+/* Inlined, as meet() is, so that shuffles, votes and barriers have a meeting of their own each. */
+static inline __attribute__((always_inline)) void exchange_values(struct sim_block *block,
+                                                                  enum sim_warp_operation operation,
+                                                                  struct sim_thread *warp, unsigned lanes) {
     uint64_t ballot = operation == SIM_BALLOT ? ballot_of(warp, lanes) : 0;
     if (operation == SIM_GATHER)
         gather(warp, lanes);
@@ -73,16 +76,17 @@ static void exchange_values(enum sim_warp_operation operation, struct sim_thread
         else if (lanes >> source & 1)
             thread->exchange.result = warp[source].exchange.value;
         else if (WATCHED && operation == SIM_SHUFFLE)
-            sim_report_shuffle(thread, thread->exchange.site, source);
+            sim_report_shuffle(thread, thread->site, source);
         else
             thread->exchange.result = ~(uint64_t)0;
-        sim_make_ready(thread);
+        sim_make_ready(block, thread);
     }
 }
 
-static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operation, unsigned mask,
-                     unsigned source, uint64_t value) {
-    struct sim_worker *worker = sim_worker_of_fiber();
+static inline __attribute__((always_inline)) uint64_t meet(struct sim_worker *worker,
+                                                           const struct sim_site *site,
+                                                           enum sim_warp_operation operation, unsigned mask,
+                                                           unsigned source, uint64_t value) {
     struct sim_block *block = &worker->block;
     struct sim_thread *self = sim_current(worker);
     unsigned number = number_of(worker, self), lane = number % SIM_WARP_THREADS,
@@ -92,7 +96,8 @@ static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operat
                         "calls a warp operation with mask 0x%08x, which leaves out its own lane %u", mask,
                         lane);
 
-    self->exchange = (struct sim_exchange){operation, mask, source, value, 0, site};
+    self->site = site;
+    self->exchange = (struct sim_exchange){(uint8_t)operation, (uint8_t)source, mask, value, 0};
     block->exchanging[warp] |= 1u << lane;
     struct sim_thread *threads = self - lane;
     unsigned lanes = mask & sim_lanes_of_warp(block, warp);
@@ -100,7 +105,7 @@ static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operat
         block->exchanging[warp] &= ~lanes;
         if (WATCHED)
             watch_lanes_met(warp, lanes);
-        exchange_values(operation, threads, lanes);
+        exchange_values(block, operation, threads, lanes);
         sim_wait(worker, SIM_RUNS, site); /* in line with the others, so that lanes go on in order */
     } else {
         sim_wait(worker, SIM_WAITS_FOR_LANES, site);
@@ -109,7 +114,7 @@ static uint64_t meet(const struct sim_site *site, enum sim_warp_operation operat
 }
 
 void sim_warp_barrier(const struct sim_site *site, unsigned mask) {
-    meet(site, SIM_WARP_BARRIER, mask, 0, 0);
+    meet(sim_worker_of_fiber(), site, SIM_WARP_BARRIER, mask, 0, 0);
 }
 
 void sim_meet_for_matrix(const struct sim_site *site, enum sim_warp_operation operation, uint64_t value) {
@@ -119,17 +124,17 @@ void sim_meet_for_matrix(const struct sim_site *site, enum sim_warp_operation op
         sim_report_call(SIM_MISSING_LANE, site,
                         "is a matrix instruction, which needs 32 lanes, in a warp of %d",
                         __builtin_popcount(sim_lanes_of_warp(block, warp)));
-    meet(site, operation, SIM_ALL_LANES, 0, value);
+    meet(sim_worker, site, operation, SIM_ALL_LANES, 0, value);
 }
 
 unsigned sim_ballot(const struct sim_site *site, unsigned mask, int predicate) {
-    return (unsigned)meet(site, SIM_BALLOT, mask, 0, predicate != 0);
+    return (unsigned)meet(sim_worker_of_fiber(), site, SIM_BALLOT, mask, 0, predicate != 0);
 }
 
 void sim_gather(const struct sim_site *site, unsigned mask, uint64_t value, uint64_t *all,
                 unsigned instructions) {
     struct gathering mine = {value, all, instructions};
-    meet(site, SIM_GATHER, mask, 0, (uint64_t)(uintptr_t)&mine);
+    meet(sim_worker_of_fiber(), site, SIM_GATHER, mask, 0, (uint64_t)(uintptr_t)&mine);
 }
 
 /* The lane that `lane` reads: itself if the shuffle would leave the segment of `width` lanes. */
@@ -156,7 +161,7 @@ uint64_t sim_shuffle(const struct sim_site *site, unsigned mask, uint64_t value,
     struct sim_worker *worker = sim_worker_of_fiber();
     unsigned lane = number_of(worker, sim_current(worker)) % SIM_WARP_THREADS;
     unsigned source = source_of(lane, direction, (unsigned)operand, (unsigned)width);
-    return meet(site, SIM_SHUFFLE, mask, source, value);
+    return meet(worker, site, SIM_SHUFFLE, mask, source, value);
 }
 
 /* A lane that asks for the active lanes waits until no other thread can run. Then the lanes of its warp at
@@ -167,7 +172,7 @@ unsigned sim_active_mask(const struct sim_site *site) {
     return self->exchange.mask;
 }
 
-static bool lets_lanes_leave(enum sim_warp_operation operation) {
+static bool lets_lanes_leave(unsigned operation) {
     return operation == SIM_WARP_BARRIER || operation == SIM_BALLOT || operation == SIM_SHUFFLE;
 }
 
@@ -203,7 +208,7 @@ bool sim_settle_left_lanes(void) {
             continue;
         tell_of_left_lanes(thread->site);
         block->exchanging[warp] &= ~lanes;
-        exchange_values(thread->exchange.operation, threads, lanes);
+        exchange_values(block, thread->exchange.operation, threads, lanes);
         any = true;
     }
     return any;
@@ -224,7 +229,7 @@ bool sim_settle_active_masks(void) {
         for (unsigned lanes = mask; lanes; lanes &= lanes - 1) {
             struct sim_thread *member = &block->threads[first + (unsigned)__builtin_ctz(lanes)];
             member->exchange.mask = mask;
-            sim_make_ready(member);
+            sim_make_ready(block, member);
         }
         any = true;
     }

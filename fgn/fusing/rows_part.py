@@ -9,7 +9,6 @@ everything after the chain.
 from __future__ import annotations
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from fgn.chains import Chain, Shape
@@ -23,7 +22,7 @@ from fgn.fusing.row_functions import ALL, RowsFound, Settings, settings_of
 from fgn.native import repeated
 from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import Pointwise
-from fgn.precision import resolve
+from fgn.precision import resolve, torch_linear
 from fgn.rows import AGAIN, ROW_FUNCTIONS, Rows, calls, rows_forward
 from fgn.structs import C_TYPES
 from fgn.training_calls import multiplies_by_torch
@@ -133,7 +132,7 @@ class RowsPart(Part):
         planned = self._planned(matrix, features, x.shape[:-1], chain, operands, others)
         if planned is None:
             return None
-        v = F.linear(matrix, weight, bias)
+        v = torch_linear(matrix, weight, bias)
         last = Last(own, matrix, v, inner.settings(), chain, checked, inner.operands, tensors)
         y = rows_forward(planned[0], v, planned[1])
         self._keep(_kind(x, "x"), planned[0], v, last, operands, others)
@@ -165,7 +164,7 @@ class RowsPart(Part):
             return None
         if not last.call.takes((*operands, *behind)):
             return None
-        y = last.call.launch(F.linear(x, weight, bias), last.sizes)
+        y = last.call.launch(torch_linear(x, weight, bias), last.sizes)
         return y if self.found.keeps else y.squeeze(-1)
 
     def _last_like(self, given: Tensor, what: str) -> Last | None:

@@ -301,6 +301,14 @@ def test_cells(capsys):
     assert "Traceback" not in "".join(caught.value._render_traceback_())
     with pytest.raises(CellError, match="expected a __global__ function g in the cell, got scale"):
         _define("g", SCALE)
+    for line, said in {
+        "--chek": "--chek: expected names",
+        "scale --check": "for a main()",
+        "-- 3": "for a main()",
+        "-I none/such": "expected folders, got none/such",
+    }.items():
+        with pytest.raises(CellError, match=re.escape(said)):
+            _define(line, SCALE)
     with pytest.raises(CellError, match="the cell has no kernel"):
         _define("", "int x;")
     _define("", "__global__ void f(int *a) {\n    int unused;\n    a[0] = 1;\n}\n")

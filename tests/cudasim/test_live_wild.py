@@ -197,6 +197,10 @@ def test_the_devices_heap(unchecked):
     if not unchecked:
         with pytest.raises(cudasim.KernelFault, match=r"memory from malloc\(\)\[5\], which has 5 elements"):
             kernel("overruns_the_heap")[1, 1](y, 5)
+        freed = "p = new int[4]; p[1] = y[0]; delete[] p; y[0] = p[1];"
+        source = f"__device__ int *p; __global__ void k(int *y) {{ {freed} }}"
+        with pytest.raises(cudasim.KernelFault, match=r"freed memory from malloc\(\)\[1\]"):
+            cudasim.kernel(source)[1, 1](y)
 
 
 def test_a_dim3_is_three_numbers():

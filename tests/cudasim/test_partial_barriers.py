@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import cudasim
+from cudasim.live.kernels import Program
 
 PREAMBLE = r"""
 #include <cuda/barrier>
@@ -112,7 +113,7 @@ def launch():
         f"__global__ void {name}(int *y) {{ {body} }}\n" for name, body in (LEGAL | RACES).items()
     )
     source = f"{PREAMBLE}__device__ int flag, data[64];\n{kernels}"
-    program = cudasim.live.kernels.Program(source, "barriers.cu")
+    program = Program(source, "barriers.cu")
     blocks = {"handed_on_to_another_block": 2}
 
     def run(name):

@@ -301,6 +301,8 @@ def test_the_instance_that_is_called_is_the_one_that_is_compiled():
     few = cudasim.predict(kernel[1, 1], floats(4096), template=(2,))
     many = cudasim.predict(kernel[1, 1], floats(4096), template=(100,))
     assert many.on[0].terms.instructions > 10 * few.on[0].terms.instructions
+    twice = cudasim.kernel("template <class T> __global__ void twice(T *x) { x[threadIdx.x] *= 2; }")
+    assert cudasim.predict(twice[1, 32], floats(32)).seconds > 0  # T is found as for a launch
 
 
 # ---- What a user asks ----
@@ -346,6 +348,8 @@ def test_mistakes_are_told_by_the_argument():
     kernel, x = cudasim.kernel(ADD), floats(256)
     with pytest.raises(TypeError, match=r"expected kernel\[grid, block\]"):
         cudasim.predict(kernel, x)
+    with pytest.raises(TypeError, match=r"expected kernel\[grid, block\]"):
+        cudasim.occupancy_plot(kernel, x)
     with pytest.raises(TypeError, match="expected 4 arguments"):
         cudasim.predict(kernel[1, 256], x)
     with pytest.raises(ValueError, match="gpu: expected one of"):
@@ -453,6 +457,8 @@ def test_a_programs_launches_are_predicted(tmp_path):
     assert found.returncode == 0, found.stderr
     assert all(word in found.stderr for word in ("H200 us", "T4 limiter", "all launches together"))
     assert run("predict", tmp_path / "two.cu", "--gpu", "toaster").returncode == 2
+    assert "--csv: expected" in run("count", tmp_path / "two.cu", "--csv", tmp_path / "none" / "t").stderr
+    assert run("build", tmp_path / "two.cu", "-o", tmp_path / "none" / "t").stderr.startswith("cudasim: ")
 
 
 def test_cards_are_listed_on_the_command_line():

@@ -359,7 +359,8 @@ int main() {
 """,
     )
     first, seconds = ran.stdout.split()
-    assert (ran.returncode, ran.stderr, first) == (0, "", "129")
+    assert (ran.returncode, first) == (0, "129")
+    assert not ran.stderr or "is not done after 12 seconds" in ran.stderr  # on a machine with other work
     assert float(seconds) < patience(10)
 
 

@@ -197,6 +197,7 @@ int main() { unsigned n = smaller(9, 8); assert(n == 9); return 5; }
         ("managed_is_right", "3\n2016\ndone\n"),
         ("dynamic_shared", "2\ndone\n"),
         ("cooperative", "28\ndone\n"),
+        ("dynamic_asked", "[cudaErrorInvalidValue] [cudaErrorInvalidValue] done\n"),
         ("heap", "t0 t1 t2 t3 6\ndone\n"),
         ("too_large", "[cudaErrorMemoryAllocation] 85899345660 85899345920\ndone\n"),
         ("waits_for_stream", "7\ndone\n"),
@@ -250,6 +251,8 @@ MISTAKES = {
         "cudaMalloc",
     ),
     "synchronizes": ("calls the CUDA runtime", "x[0] = cudaDeviceSynchronize()", "which is the host's"),
+    "dynamic_limit": ("50000 bytes of dynamic shared memory are more than 49152", "50000>>>", "on this GPU"),
+    "not_cooperative": ("comes to a barrier of the grid", "g.sync()", "the launch is not cooperative"),
     "configuration": ("block (2000, 1, 1) is larger", "", "invalid launch in fill"),
 }
 LINES = (FOLDER / "mistakes.cu").read_text().splitlines()

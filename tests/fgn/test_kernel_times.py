@@ -52,6 +52,23 @@ def test_each_launch_of_a_call_has_blocks_of_its_own():
     assert found[1].sample.total == 4 and found[2].sample.total > len(found[2].sample.blocks) > 1
 
 
+def test_an_operators_store_is_counted_at_its_own_line():
+    """The C compiler would store the results of several operators by one instruction, with the line of one of
+    them, as it thinks best for the processor that builds the library; hardtanh was predicted as gelu."""
+    problem = find_problem("gemm_biasadd_hardtanh_mish_groupnorm", (*SHAPE, 16))
+    x, parameters = problem.inputs("cpu")
+    call = lambda: run_chain(problem.chain, x, parameters, "tiled")  # noqa: E731
+    found = predict_call(call, wanted=lambda _, of: of.kernel == "pointwise_kernel", seconds=0.01)
+    for of in found.values():
+        places = {kind: set() for kind in ("ld", "st")}
+        for one in of.sample.instructions:
+            if one.place.file == "pointwise.h" and one.space == "global":
+                places[one.operation].add(one.place.line)
+        assert places["st"] <= places["ld"], places
+    _, hardtanh, mish = (of.seconds for of in found.values())
+    assert hardtanh < mish
+
+
 def test_a_call_that_launches_something_else_each_time_is_refused():
     calls = []
     problem = find_problem("gemm_groupnorm_hardtanh", (*SHAPE, 16))

@@ -14,7 +14,7 @@ from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native import repeated, tuned
 from fgn.native.library import ffi, for_device, version_names
 from fgn.plans import DEVICES, Device, plan
-from fgn.precision import PRECISIONS, torch_precision
+from fgn.precision import PRECISIONS, torch_linear, torch_precision
 from fgn.problem import Problem
 from fgn.profiling import launch_words
 from fgn.reference import chain_reference, chain_reference64
@@ -122,6 +122,20 @@ def test_torch_multiplies_as_the_call_says(precision, setting, monkeypatch):
         matmul.fp32_precision = before
         repeated.forget()  # they would call `noted`
     assert seen == ([precision] * 4 if precision else [setting, setting, other, other])
+
+
+@pytest.mark.parametrize("setting", ["ieee", "tf32"])
+@pytest.mark.parametrize("batch, in_features, out_features", [(128, 3072, 100), (7, 512, 1), (300, 511, 40)])
+def test_a_product_of_long_sums_is_as_near_as_torchs(batch, in_features, out_features, setting, device):
+    torch.manual_seed(batch)
+    x, weight = (torch.randn(n, in_features, device=device) for n in (batch, out_features))
+    bias = 30.0 * torch.randn(out_features, device=device)
+    exact = torch.nn.functional.linear(x.double(), weight.double(), bias.double())
+    with torch_precision(setting):
+        v, torchs = torch_linear(x, weight, bias), torch.nn.functional.linear(x, weight, bias)
+        without = torch_linear(x, weight, None)
+    assert relative_error(v, exact) <= 2 * relative_error(torchs, exact) + ROUNDOFF[torch.float32]
+    assert relative_error(without, exact - bias) <= 1e-3
 
 
 def test_a_default_does_not_change_the_setting_of_torch():

@@ -207,7 +207,7 @@ static struct place *place_in_heap(struct recorder *self, uintptr_t address) {
     if (!sim_heap_find(address, &place->begin, &bytes))
         return NULL;
     place->end = place->begin + bytes;
-    snprintf(place->name, sizeof place->name, "memory from malloc()");
+    snprintf(place->name, sizeof place->name, "%smemory from malloc()", bytes ? "" : "freed ");
     return place;
 }
 

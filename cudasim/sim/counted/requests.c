@@ -236,7 +236,7 @@ bool requests_all_stopped(struct recorder *recorded) {
         struct log *log = &self->logs[thread];
         if (log->waits && log->count < self->most_logged) {
             log->waits = false;
-            sim_make_ready(&block->threads[thread]);
+            sim_make_ready(block, &block->threads[thread]);
             any = true;
         }
     }

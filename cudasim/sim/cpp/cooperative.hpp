@@ -210,7 +210,7 @@ struct grid_group {
         sim_grid_barrier(SIM_CALLER);
     }
     static bool is_valid() {
-        return true;
+        return sim_grid_has_barrier();
     }
     static unsigned long long size() {
         return num_threads();

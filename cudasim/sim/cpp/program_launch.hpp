@@ -239,8 +239,13 @@ struct cudaFuncAttributes {
     size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
     int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA, maxDynamicSharedSizeBytes;
 };
-template <class Kernel> SIM_HOST cudaError_t cudaFuncSetAttribute(Kernel, cudaFuncAttribute, int) {
-    return sim_says(0);
+/* What a launch of the kernel may have: 48 KiB, or what cudaFuncSetAttribute() has asked for. kernel: NULL
+ * where a launch does not know its kernel's address; then it may have what any kernel may. */
+size_t sim_most_dynamic_shared(const void *kernel);
+cudaError_t sim_set_attribute(const void *kernel, cudaFuncAttribute attribute, int value);
+template <class Kernel>
+SIM_HOST cudaError_t cudaFuncSetAttribute(Kernel kernel, cudaFuncAttribute attribute, int value) {
+    return sim_set_attribute((const void *)kernel, attribute, value);
 }
 template <class Kernel> SIM_HOST cudaError_t cudaFuncSetCacheConfig(Kernel, cudaFuncCache) {
     return sim_says(0);
@@ -249,12 +254,12 @@ template <class Kernel> SIM_HOST cudaError_t cudaFuncSetSharedMemConfig(Kernel, 
     return sim_says(0);
 }
 /* Registers, local memory and static shared memory are the compiler's, and not known here: 0. */
-template <class Kernel> SIM_HOST cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *to, Kernel) {
+template <class Kernel> SIM_HOST cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *to, Kernel kernel) {
     const sim_gpu *gpu = sim_gpu_now();
     *to = {};
     to->maxThreadsPerBlock = 1024;
     to->ptxVersion = to->binaryVersion = gpu->major * 10 + gpu->minor;
-    to->maxDynamicSharedSizeBytes = 48 << 10;
+    to->maxDynamicSharedSizeBytes = (int)sim_most_dynamic_shared((const void *)kernel);
     return sim_says(0);
 }
 template <class Kernel>

@@ -2,6 +2,7 @@
  * Linked into each program, so that no program has to compile it. */
 #include "../cpp/program.hpp"
 #include <memory>
+#include <mutex>
 #include <new>
 
 /* ---- Capture ---- */
@@ -70,6 +71,32 @@ cudaError_t sim_capture(cudaStream_t stream, sim_operation run) {
 
 /* ---- Launches ---- */
 
+enum { DYNAMIC_SHARED = 48 << 10 }; /* bytes, without a call of cudaFuncSetAttribute() */
+static std::map<const void *, size_t> &asked() {
+    static std::map<const void *, size_t> known;
+    return known;
+}
+static std::mutex of_asked; /* the program may have several OS threads */
+
+size_t sim_most_dynamic_shared(const void *kernel) {
+    std::lock_guard<std::mutex> locked(of_asked);
+    size_t most = DYNAMIC_SHARED;
+    for (const auto &[of, bytes] : asked())
+        if (of == kernel || (!kernel && bytes > most))
+            most = bytes;
+    return most;
+}
+
+cudaError_t sim_set_attribute(const void *kernel, cudaFuncAttribute attribute, int value) {
+    if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
+        return sim_says(cudaSuccess);
+    if (value < 0 || (size_t)value > sim_gpu_now()->shared_bytes_of_block)
+        return sim_says(cudaErrorInvalidValue);
+    std::lock_guard<std::mutex> locked(of_asked);
+    asked()[kernel] = (size_t)value;
+    return sim_says(cudaSuccess);
+}
+
 /* Along x; 0 where it is along y or z too, which the simulator has not. */
 static unsigned cluster_of(const void *kernel, unsigned asked) {
     for (auto *known = sim_clustered_kernel::first(); kernel && known; known = known->next)
@@ -125,6 +152,16 @@ cudaError_t sim_launch(const sim_kernel_type *type, const void *address, const v
         return sim_says(cudaErrorNotSupported);
     void *const *values = (void *const *)call;
     bool is_in_kernel = sim_program_is_in_kernel();
+    if (!is_in_kernel && with.shared_bytes > sim_most_dynamic_shared(address)) {
+        const sim_called called = {name, site->file, site->line, 0};
+        sim_program_say(
+            &called,
+            "%zu bytes of dynamic shared memory are more than %zu, which are what a launch may have; "
+            "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) asks for "
+            "up to %zu on this GPU",
+            with.shared_bytes, sim_most_dynamic_shared(address), sim_gpu_now()->shared_bytes_of_block);
+        return sim_says(cudaErrorInvalidValue);
+    }
     if (!is_in_kernel && sim_is_captured(with.stream))
         return sim_capture(with.stream, operation_of(type, address, kept(type, call, values), site, name,
                                                      with, is_cooperative));

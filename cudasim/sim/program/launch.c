@@ -223,6 +223,7 @@ static int launch_grid(const struct sim_program_launch *launch) {
 #ifndef SIM_COUNTED
     sim_divergence_is_tolerated = true;
 #endif
+    sim_is_cooperative = launch->is_cooperative;
     sim_device_launches();
     sim_symbols_become(sim_device_now());
     sim_memory_open(sim_device_now());

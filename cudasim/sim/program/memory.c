@@ -101,6 +101,26 @@ void sim_memory_protect(struct sim_allocation *memory) {
     protect(memory, protection_of(memory));
 }
 
+/* For a launch, or after it: one call for neighbours, which new memory mostly is. */
+static void protect_all(void) {
+    unsigned char *begin = NULL, *end = NULL;
+    int protection = PROT_NONE;
+    for (unsigned i = 0; i < count; i++) {
+        const struct sim_allocation *of = &all[i];
+        if (of->is_symbol || (of->kind != SIM_DEVICE_MEMORY && !of->uses))
+            continue;
+        if (begin && (of->begin != end || protection_of(of) != protection)) {
+            mprotect(begin, (size_t)(end - begin), protection);
+            begin = NULL;
+        }
+        begin = begin ? begin : of->begin;
+        end = of->begin + whole_pages(of->bytes);
+        protection = protection_of(of);
+    }
+    if (begin)
+        mprotect(begin, (size_t)(end - begin), protection);
+}
+
 /* Only the two allocations of a copy: a program may have thousands of others. */
 static void open_at(const void *address) {
     struct sim_allocation *of = sim_allocation_at(address);
@@ -119,9 +139,7 @@ void sim_memory_open(int device) {
         return;
     opened_for = device;
     sim_memory_of_others = sim_memory_out_of_reach;
-    for (unsigned i = 0; i < count; i++)
-        if (all[i].kind == SIM_DEVICE_MEMORY || all[i].uses)
-            sim_memory_protect(&all[i]);
+    protect_all();
 }
 
 enum { REMEMBERED = 64 };
@@ -177,9 +195,7 @@ const char *sim_memory_out_of_reach(const void *address, bool is_far) {
 void sim_memory_close(void) {
     if (--opened > 0)
         return;
-    for (unsigned i = 0; i < count; i++)
-        if (all[i].kind == SIM_DEVICE_MEMORY || all[i].uses)
-            sim_memory_protect(&all[i]);
+    protect_all();
 }
 
 /* ---- Taking and giving back ---- */
@@ -191,7 +207,7 @@ static void *mapped(void *place, size_t bytes, int protection) {
     if (found == MAP_FAILED)
         return NULL;
 #ifdef MADV_HUGEPAGE
-    enum { LARGE = 4 << 20 };
+    enum { LARGE = 2 << 20 };
     if (bytes >= LARGE) /* each launch protects it anew, page by page */
         madvise(found, whole_pages(bytes), MADV_HUGEPAGE);
 #endif

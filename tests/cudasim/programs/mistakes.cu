@@ -156,6 +156,18 @@ int main(int argc, char **argv) {
         CHECK(cudaMemcpy(h, d, 256, cudaMemcpyDeviceToHost));
         printf("%d\n", h[5]);
     }
+    if (which == "dynamic_limit")
+        dynamic<<<1, 64, 50000>>>(d);
+    if (which == "dynamic_asked") {
+        CHECK(cudaFuncSetAttribute(dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20));
+        CHECK(cudaFuncSetAttribute(dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 50000));
+        dynamic<<<1, 64, 50000>>>(d);
+        CHECK(cudaGetLastError());
+    }
+    if (which == "not_cooperative") {
+        grid_sum<<<8, 32>>>(d, y);
+        CHECK(cudaDeviceSynchronize());
+    }
     if (which == "cooperative") {
         void *a[] = {&d, &y};
         CHECK(cudaLaunchCooperativeKernel((void *)grid_sum, dim3(8), dim3(32), a));
