@@ -110,16 +110,21 @@ def line_of(instruction: MachineInstruction, files: Statements) -> tuple[str, in
     return None
 
 
-def _loops(blocks: Sequence[Block]) -> list[int]:
-    """For each block the number of the outermost loop around it, or -1 outside of loops."""
+def _parts(blocks: Sequence[Block], pairs: Sequence[tuple[int, int]]) -> np.ndarray:
+    """For each block the number of its part: the blocks that lead to each other by these edges."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
+    graph = coo_array((np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), shape=(len(blocks),) * 2)
+    return connected_components(graph, directed=True, connection="strong")[1]
+
+
+def _loops(blocks: Sequence[Block]) -> list[int]:
+    """For each block the number of the outermost loop around it, or -1 outside of loops."""
     pairs = [(block.index, to) for block in blocks for to in block.follows if to != EXIT]
     if not pairs:
         return [-1] * len(blocks)
-    graph = coo_array((np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), shape=(len(blocks),) * 2)
-    _, parts = connected_components(graph, directed=True, connection="strong")
+    parts = _parts(blocks, pairs)
     sizes = np.bincount(parts)
     own = {block for block, to in pairs if block == to}
     return [int(part) if sizes[part] > 1 or index in own else -1 for index, part in enumerate(parts)]
@@ -128,15 +133,11 @@ def _loops(blocks: Sequence[Block]) -> list[int]:
 def _nest(blocks: Sequence[Block], around: set[int], head: int = -1) -> Iterator[tuple[set[int], set[int]]]:
     """The innermost loops of these blocks, each with the blocks around it: all, or those of the loop that it
     is in, which begins at `head`."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     inside = around - {head}
     pairs = [(index, to) for index in inside for to in blocks[index].follows if to in inside]
     if not pairs:
         return
-    graph = coo_array((np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), shape=(len(blocks),) * 2)
-    _, parts = connected_components(graph, directed=True, connection="strong")
+    parts = _parts(blocks, pairs)
     for part in {parts[index] for index in inside}:
         own = {index for index in inside if parts[index] == part}
         if len(own) == 1 and own.isdisjoint(blocks[min(own)].follows):
