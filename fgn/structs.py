@@ -14,7 +14,7 @@ from torch import Tensor
 from cudasim.building.library import interruptible
 from cudasim.counting import counted
 from fgn.chains import Chain, Shape
-from fgn.native import repeated, tuned
+from fgn.native import jit, repeated, tuned
 from fgn.native.library import ffi, for_device, version_names
 from fgn.precision import OF_CALLS
 
@@ -43,6 +43,7 @@ def library_of(device: torch.device):
         finally:
             counted.forbid_all()
     else:
+        jit.set_up(library)
         with torch.cuda.device(device):
             yield library, ffi().cast("void *", torch.cuda.current_stream(device).cuda_stream)
 

@@ -63,7 +63,7 @@ static __forceinline__ __device__ void values_of_slots(float *value, const struc
 #pragma unroll
     for (int i = 0; i < slots; i++)
         values_of(value + i * VALUES, &words[i], &places->slot[i].channels, type);
-    operate_on_slots(&args->rows.before, value, places->slot, slots);
+    operate_on_slots(&args->rows.before, BEFORE, value, places->slot, slots);
 }
 
 /* Adds to what the thread knows of a row. Each slot is first computed alone, so that exponentials do not wait
@@ -107,7 +107,7 @@ static __forceinline__ __device__ void store_slots(fgn_row_function function, fl
     const struct rows *rows = &args->rows;
     give_values(function, value, slots * VALUES, known, moments, are_exponentials, 1.0f / rows->window,
                 rows->eps);
-    operate_on_slots(&rows->after, value, places->slot, slots);
+    operate_on_slots(&rows->after, AFTER, value, places->slot, slots);
 #pragma unroll
     for (int i = 0; i < slots; i++)
         store_values(rows->y, places->slot[i].row_start, value + i * VALUES, &places->slot[i].channels, type);
@@ -225,7 +225,15 @@ static __forceinline__ __device__ void function_of_rows(const struct rows_args *
 
 /* ---- A function's own code ---- */
 
-#ifdef __CUDACC__
+#ifdef JIT_COMPILED
+
+static __forceinline__ __device__ void rows_of_type(const struct rows_args *args, int slots, fgn_type type) {
+    bool is_wide = known.division.width == VALUES;
+    function_of_rows(args, is_wide ? slots : 1, is_wide ? VALUES : 1, type, (fgn_row_function)known.function,
+                     is_wide && known.division.parts <= slots);
+}
+
+#elif defined __CUDACC__
 
 /* Whether it is this function, written so that the compiler makes no jump table (shared/apply_operator.h). */
 static __forceinline__ __device__ bool is_function(fgn_row_function function, fgn_row_function one) {

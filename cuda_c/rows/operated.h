@@ -67,31 +67,32 @@ static CALLED __device__ struct few_values operated(fgn_pointwise step, struct c
     return few;
 }
 
-static __forceinline__ __device__ void operate(const fgn_pointwise *step, float *value,
+static __forceinline__ __device__ void operate(fgn_pointwise step, float *value,
                                                const struct gradient_row *place) {
     put_few(value,
-            operated(*step, place->channels, place->row_start, place->type, place->vector_type,
+            operated(step, place->channels, place->row_start, place->type, place->vector_type,
                      few_of(value, VALUES)),
             VALUES);
 }
 
-static __forceinline__ __device__ void operate_all(const struct operators *list, float *value,
-                                                   const struct gradient_row *place) {
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++)
-        operate(&list->step[i], value, place);
+static __forceinline__ __device__ void operate_all(const struct operators *list, enum list which,
+                                                   float *value, const struct gradient_row *place) {
+#pragma unroll STEPS_AT_ONCE
+    for (int i = 0; i < count_of(list, which); i++)
+        operate(step_of(list, which, i), value, place);
 }
 
 /* Applies a list of operators to the values of `slots` slots. A warp leaves out a slot that has none: rows of
  * 5120 fill only 20 of 32 values of a thread. */
-static __forceinline__ __device__ void operate_on_slots(const struct operators *list, float *value,
-                                                        const struct gradient_row *place, int slots) {
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++)
+static __forceinline__ __device__ void operate_on_slots(const struct operators *list, enum list which,
+                                                        float *value, const struct gradient_row *place,
+                                                        int slots) {
+#pragma unroll STEPS_AT_ONCE
+    for (int i = 0; i < count_of(list, which); i++)
 #pragma unroll
         for (int slot = 0; slot < slots; slot++)
             if (place[slot].channels.count > 0)
-                operate(&list->step[i], value + slot * VALUES, &place[slot]);
+                operate(step_of(list, which, i), value + slot * VALUES, &place[slot]);
 }
 
 /* step(value) for a function's one result, which meets element `at` of a tensor and element `channel` of a
@@ -122,13 +123,13 @@ static __forceinline__ __device__ float operated_result(const struct operators *
                                                         int64_t at, int64_t channel, fgn_type type,
                                                         fgn_type vector_type) {
     float value = result;
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
-        if (!takes_tensor(step) || step->tensor)
-            value = operated_once(*step, value, at, channel, type, vector_type);
+#pragma unroll STEPS_AT_ONCE
+    for (int i = 0; i < count_of(list, AFTER); i++) {
+        const fgn_pointwise step = step_of(list, AFTER, i);
+        if (!takes_tensor(&step) || step.tensor)
+            value = from_function(operated_once(step, value, at, channel, type, vector_type));
         else
-            value = is_kind(step, FGN_ADD_TENSOR) ? add(value, result) : multiply(value, result);
+            value = is_kind(&step, FGN_ADD_TENSOR) ? add(value, result) : multiply(value, result);
     }
     return value;
 }

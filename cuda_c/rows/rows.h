@@ -5,6 +5,7 @@
  * minimum, a logsumexp and a length give one for each window. */
 #pragma once
 
+#include "jit/jit.h"
 #include "norm/division.h"
 #include "shared/rung.h"
 
@@ -44,6 +45,45 @@ cudaError_t values_forward(const struct rows *rows, cudaStream_t stream);
 
 /* Launches it. It checks nothing, and returns the launch's error. */
 cudaError_t rows_forward(const struct rows *rows, cudaStream_t stream);
+
+/* What is the same in all calls of a kernel that is compiled for one. */
+struct rows_facts {
+    int type, vector_type, function, keeps;
+    int features, windows, window, v_features;
+    struct division division; /* of an operator alone: its width */
+    struct known_list before, after;
+};
+
+static inline struct rows_facts facts_of_rows(const struct rows *rows, const struct division *division) {
+    struct rows_facts facts = {
+        (int)rows->type,     (int)rows->vector_type,       (int)rows->function,         rows->between != NULL,
+        (int)rows->features, (int)rows->windows,           (int)rows->window,           (int)rows->v_features,
+        *division,           known_list_of(&rows->before), known_list_of(&rows->after),
+    };
+    return facts;
+}
+
+#ifdef JIT_COMPILED
+
+static constexpr __device__ struct rows_facts known = FACTS;
+
+/* The arguments of this call, with what is known as constants. */
+static __forceinline__ __device__ struct rows known_rows(struct rows rows) {
+    rows.type = (fgn_type)known.type;
+    rows.vector_type = (fgn_type)known.vector_type;
+    rows.function = (fgn_row_function)known.function;
+    if (!known.keeps)
+        rows.between = NULL;
+    rows.features = known.features;
+    rows.windows = known.windows;
+    rows.window = known.window;
+    rows.v_features = known.v_features;
+    return rows;
+}
+
+#include "jit/known.h"
+
+#endif
 
 /* ---- Functions of rows: how row_functions.cu divides a launch, and its kernels ---- */
 

@@ -7,6 +7,15 @@
 #include "rows/function_of_row.h"
 #include "sim/launchers.h"
 
+#ifdef JIT_COMPILED
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_OF_SHORT) jit_kernel(struct rows_args given) {
+    const struct rows_args args = {known_rows(given.rows), known.division};
+    rows_of_type(&args, 1, (fgn_type)known.type);
+}
+
+#else
+
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_SHORT) short_rows_float32_kernel(struct rows_args args) {
     rows_of_type(&args, 1, FGN_FLOAT32);
 }
@@ -25,6 +34,12 @@ EARLY_LAUNCHER(short_rows_float16_kernel, struct rows_args)
 EARLY_LAUNCHER(short_rows_bfloat16_kernel, struct rows_args)
 
 cudaError_t launch_short_rows(dim3 grid, dim3 block, const struct rows_args *args, cudaStream_t stream) {
+    const struct rows_facts facts = facts_of_rows(&args->rows, &args->division);
+    const struct jit_call call = {
+        "rows/short_rows.cu", (const int *)&facts, sizeof facts / sizeof(int), args, grid, block, 0};
+    cudaError_t error;
+    if (launched_jit(&call, stream, &error))
+        return error;
     switch (args->rows.type) {
     case FGN_FLOAT16:
         return launch_short_rows_float16_kernel(grid, block, 0, stream, true, *args);
@@ -34,3 +49,5 @@ cudaError_t launch_short_rows(dim3 grid, dim3 block, const struct rows_args *arg
         return launch_short_rows_float32_kernel(grid, block, 0, stream, true, *args);
     }
 }
+
+#endif

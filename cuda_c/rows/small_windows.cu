@@ -24,12 +24,12 @@ static __forceinline__ __device__ void operate_on_results(const struct operators
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         result[j] = value[j];
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
-        if (!takes_tensor(step) || step->tensor)
+#pragma unroll STEPS_AT_ONCE
+    for (int i = 0; i < count_of(list, AFTER); i++) {
+        const fgn_pointwise step = step_of(list, AFTER, i);
+        if (!takes_tensor(&step) || step.tensor)
             operate(step, value, place);
-        else if (is_kind(step, FGN_ADD_TENSOR))
+        else if (is_kind(&step, FGN_ADD_TENSOR))
             apply_with_operands(add, value, VALUES, result, evenly_spaced, 1);
         else
             apply_with_operands(multiply, value, VALUES, result, evenly_spaced, 1);
@@ -63,7 +63,7 @@ static __forceinline__ __device__ void pool(const struct rows *rows, int window,
             {first, 1, VALUES, VALUES}, row * rows->features, type, rows->vector_type, false};
         float value[VALUES];
         load_values(value, rows->v, place.row_start, &place.channels, type);
-        operate_all(&rows->before, value, &place);
+        operate_all(&rows->before, BEFORE, value, &place);
         results_of_vector(value, rows, window);
         struct gradient_row behind = {
             {first / window, 1, 1, results}, row * rows->windows, type, rows->vector_type, false};
@@ -79,6 +79,15 @@ static __forceinline__ __device__ void pool_by_window(const struct rows *rows, f
     else
         pool(rows, 4, type);
 }
+
+#ifdef JIT_COMPILED
+
+extern "C" __global__ void __launch_bounds__(THREADS) jit_kernel(struct small_windows_args given) {
+    const struct rows rows = known_rows(given.rows);
+    pool_by_window(&rows, (fgn_type)known.type);
+}
+
+#else
 
 __global__ void __launch_bounds__(THREADS) small_windows_float32_kernel(struct small_windows_args args) {
     pool_by_window(&args.rows, FGN_FLOAT32);
@@ -105,6 +114,13 @@ cudaError_t small_windows(const struct rows *rows, cudaStream_t stream) {
     int64_t blocks = tiles(rows->batch * (rows->features / VALUES), THREADS);
     const dim3 grid = {(unsigned)(blocks < BLOCKS_OF_POOLING ? blocks : BLOCKS_OF_POOLING), 1, 1};
     const dim3 block = {THREADS, 1, 1};
+    const struct division undivided = {0, 0, 0, 0, 0, 0};
+    const struct rows_facts facts = facts_of_rows(rows, &undivided);
+    const struct jit_call call = {
+        "rows/small_windows.cu", (const int *)&facts, sizeof facts / sizeof(int), &args, grid, block, 0};
+    cudaError_t error;
+    if (launched_jit(&call, stream, &error))
+        return error;
     switch (rows->type) {
     case FGN_FLOAT16:
         return launch_small_windows_float16_kernel(grid, block, 0, stream, true, args);
@@ -114,3 +130,5 @@ cudaError_t small_windows(const struct rows *rows, cudaStream_t stream) {
         return launch_small_windows_float32_kernel(grid, block, 0, stream, true, args);
     }
 }
+
+#endif

@@ -48,16 +48,16 @@ static __forceinline__ __device__ void apply_to_values(const struct values_args 
         load_words(&next, rows->v, turn.row * rows->v_features, &next_place.channels, type);
         float value[VALUES];
         values_of(value, &here, &place.channels, type);
-        operate_all(&rows->before, value, &place);
-#pragma unroll 1
-        for (int i = 0; i < rows->after.count; i++) {
-            fgn_pointwise step = rows->after.step[i];
+        operate_all(&rows->before, BEFORE, value, &place);
+#pragma unroll STEPS_AT_ONCE
+        for (int i = 0; i < count_of(&rows->after, AFTER); i++) {
+            fgn_pointwise step = step_of(&rows->after, AFTER, i);
             struct gradient_row of_step = place;
             if (takes_tensor(&step) && !step.tensor) { /* v again */
                 step.tensor = rows->again;
                 of_step.row_start = row * rows->v_features;
             }
-            operate(&step, value, &of_step);
+            operate(step, value, &of_step);
         }
         store_values(rows->y, place.row_start, value, &place.channels, type);
     }
@@ -65,6 +65,15 @@ static __forceinline__ __device__ void apply_to_values(const struct values_args 
 
 #define BLOCKS_OF_VALUES 3 /* of a multiprocessor */
 #define BLOCKS_AT_ONCE (BLOCKS_OF_VALUES * MULTIPROCESSORS)
+
+#ifdef JIT_COMPILED
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_OF_VALUES) jit_kernel(struct values_args given) {
+    const struct values_args args = {known_rows(given.rows), known.division.width};
+    apply_to_values(&args, (fgn_type)known.type);
+}
+
+#else
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_VALUES) values_float32_kernel(struct values_args args) {
     apply_to_values(&args, FGN_FLOAT32);
@@ -87,12 +96,19 @@ EARLY_LAUNCHER(values_bfloat16_kernel, struct values_args)
 cudaError_t values_forward(const struct rows *rows, cudaStream_t stream) {
     bool aligned = is_aligned_16(rows->v) && is_aligned_16(rows->again) && is_aligned_16(rows->y) &&
                    operands_are_aligned(&rows->before) && operands_are_aligned(&rows->after);
-    struct values_args args = {*rows, division_of(rows->features, 1, aligned).width};
-    while (rows->v_features % args.width != 0)
-        args.width /= 2;
+    struct division division = division_of(rows->features, 1, aligned);
+    while (rows->v_features % division.width != 0)
+        division.width /= 2;
+    const struct values_args args = {*rows, division.width};
     int64_t blocks = tiles(rows->batch * tiles(rows->features, VALUES), THREADS);
     const dim3 grid = {(unsigned)(blocks < BLOCKS_AT_ONCE ? blocks : BLOCKS_AT_ONCE), 1, 1};
     const dim3 block = {THREADS, 1, 1};
+    const struct rows_facts facts = facts_of_rows(rows, &division);
+    const struct jit_call call = {
+        "rows/values.cu", (const int *)&facts, sizeof facts / sizeof(int), &args, grid, block, 0};
+    cudaError_t error;
+    if (launched_jit(&call, stream, &error))
+        return error;
     switch (rows->type) {
     case FGN_FLOAT16:
         return launch_values_float16_kernel(grid, block, 0, stream, true, args);
@@ -102,3 +118,5 @@ cudaError_t values_forward(const struct rows *rows, cudaStream_t stream) {
         return launch_values_float32_kernel(grid, block, 0, stream, true, args);
     }
 }
+
+#endif

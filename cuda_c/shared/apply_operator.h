@@ -8,6 +8,28 @@
 
 #include "shared/pointwise.h"
 
+/* ---- A list of operators ---- */
+
+/* A kernel that is compiled for one call has functions of its own for these two (jit/known.h). */
+#ifndef JIT_COMPILED
+
+enum { STEPS_AT_ONCE = 1 };
+
+static __forceinline__ __device__ int count_of(const struct operators *list, enum list which) {
+    (void)which;
+    return list->count;
+}
+
+static __forceinline__ __device__ fgn_pointwise step_of(const struct operators *list, enum list which,
+                                                        int i) {
+    (void)which;
+    return list->step[i];
+}
+
+#endif
+
+/* ---- One operator ---- */
+
 /* How many values a function takes and returns in registers: enough to keep the arithmetic busy while some
  * wait for their exponential. */
 #define FEW_VALUES 8
@@ -25,11 +47,20 @@ static __forceinline__ __device__ struct few_values few_of(const float *value, i
     return few;
 }
 
+/* A function's result. In a kernel that is compiled for one call the function is inlined, and the compiler
+ * would contract its last product and the next operator's sum: other bits than the library's kernel gives. */
+static __forceinline__ __device__ float from_function(float v) {
+#ifdef JIT_COMPILED
+    asm("" : "+f"(v));
+#endif
+    return v;
+}
+
 static __forceinline__ __device__ void put_few(float *value, struct few_values few, int left) {
 #pragma unroll
     for (int i = 0; i < FEW_VALUES; i++)
         if (i < left)
-            value[i] = few.value[i];
+            value[i] = from_function(few.value[i]);
 }
 
 static CALLED __device__ struct few_values called_rare_operator(fgn_pointwise_kind kind, float a, float b,
@@ -49,7 +80,7 @@ called_rare_operand(fgn_pointwise_kind kind, float a, struct few_values few, str
  * targets would have to come from memory first. */
 static __forceinline__ __device__ bool is_kind(const fgn_pointwise *step, fgn_pointwise_kind kind) {
     int of_step = (int)step->kind;
-#ifdef __CUDACC__
+#if defined __CUDACC__ && !defined JIT_COMPILED
     asm volatile("" : "+r"(of_step));
 #endif
     return of_step == (int)kind;

@@ -22,6 +22,9 @@ struct operators {
     fgn_pointwise step[FGN_MAX_POINTWISE];
 };
 
+/* Which of a chain's two lists it is. */
+enum list { BEFORE, AFTER };
+
 /* Two flags in the device's memory. Kernels with a condition run if one of them is set (`unless`: if none
  * is), and return at once otherwise; with NULL for both there is no condition. So the device decides whether
  * kernels run, and the host need not wait. */
