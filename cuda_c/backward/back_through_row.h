@@ -100,15 +100,18 @@ struct operand_gradients {
 
 /* Takes `gradient` back through the list, whose first operator was given `input`. An addition passes the
  * gradient on and needs no value. */
-static __forceinline__ __device__ void back_through(const struct operators *list, const float *input,
-                                                    float *gradient, struct operand_gradients operands,
+static __forceinline__ __device__ void back_through(const struct operators *list, enum list which,
+                                                    const float *input, float *gradient,
+                                                    struct operand_gradients operands,
                                                     const struct gradient_row *place, int thread) {
-#pragma unroll 1
-    for (int i = list->count - 1; i >= 0; i--) {
-        const fgn_pointwise *step = &list->step[i];
+    const int count = count_of(list, which);
+#pragma unroll STEPS_AT_ONCE
+    for (int back = 0; back < count; back++) {
+        const int i = count - 1 - back;
+        const fgn_pointwise step = step_of(list, which, i);
         if (operands.tensor[i])
             store_values(operands.tensor[i], place->row_start, gradient, &place->channels, place->type);
-        if (is_kind(step, FGN_ADD_CHANNEL) || is_kind(step, FGN_ADD_TENSOR)) {
+        if (is_kind(&step, FGN_ADD_CHANNEL) || is_kind(&step, FGN_ADD_TENSOR)) {
             add_to_sum(operands.slot[i], gradient, &place->channels, thread);
             continue;
         }
@@ -116,16 +119,20 @@ static __forceinline__ __device__ void back_through(const struct operators *list
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             value[j] = input[j];
-        apply_list(list, i, value, place);
-        load_operand(operand, step, place);
+#pragma unroll STEPS_AT_ONCE
+        for (int first = 0; first < count; first++)
+            if (first < i)
+                apply_one_of_list(list, which, first, value, place);
+        load_operand(operand, &step, place);
         if (!place->only_common && operands.slot[i] != NO_SUM) {
             float of_operand[VALUES];
 #pragma unroll
             for (int j = 0; j < VALUES; j++)
-                of_operand[j] = gradient[j] * operand_slope_of(step, value[j], operand[j]);
+                of_operand[j] = gradient[j] * operand_slope_of(&step, value[j], operand[j]);
+            end_step(of_operand, VALUES);
             add_to_sum(operands.slot[i], of_operand, &place->channels, thread);
         }
-        multiply_by_slope(step, gradient, value, operand, place->only_common);
+        multiply_by_slope(&step, gradient, value, operand, place->only_common);
     }
 }
 
@@ -135,7 +142,7 @@ static __forceinline__ __device__ void back_to_norm(const struct chain_gradient 
                                                     const struct scale_and_shift *vectors,
                                                     struct operand_gradients operands,
                                                     const struct gradient_row *place, int thread) {
-    apply_list(&gradient->before, gradient->before.count, v, place);
+    apply_list(&gradient->before, BEFORE, v, place);
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         v[j] = (v[j] - moments.mean) * moments.inverse_deviation;
@@ -146,7 +153,7 @@ static __forceinline__ __device__ void back_to_norm(const struct chain_gradient 
 #pragma unroll
         for (int j = 0; j < VALUES; j++)
             z[j] = v[j] * z[j] + shift[j];
-        back_through(&gradient->after, z, dy, operands, place, thread);
+        back_through(&gradient->after, AFTER, z, dy, operands, place, thread);
     }
 }
 
@@ -159,8 +166,9 @@ static __forceinline__ __device__ void add_to_group_sums(float *sums, const floa
 #pragma unroll
     for (int j = 0; j < VALUES; j++) {
         if (is_there(channels, j)) {
-            sums[0] += dz[j] * scale[j];
-            sums[1] += dz[j] * scale[j] * n[j];
+            float dn = rounded(dz[j] * scale[j]);
+            sums[0] += dn;
+            sums[1] += dn * n[j];
         }
     }
 }

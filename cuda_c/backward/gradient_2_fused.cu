@@ -22,7 +22,7 @@
  * ones. Large tensors use between a seventh (with exponentials) and a half (float32, without) of the memory
  * bandwidth. */
 #include "backward/backward.h"
-#include "backward/gradient_down_rows.h"
+#include "backward/gradient_jit.h"
 #include "sim/launchers.h"
 
 __global__ void __launch_bounds__(THREADS, MOST_BLOCKS)
@@ -323,10 +323,17 @@ static cudaError_t launch_fused_gradient(struct fused_gradient_args args, size_t
     size_t shared_bytes = of_sums + other_bytes(&args, args.stages);
     dim3 grid = {(unsigned)args.strips, (unsigned)args.row_blocks, 1};
     dim3 block = {(unsigned)args.division.across, (unsigned)rows_at_once(&args.division), 1};
+    const struct gradient_facts facts = facts_of_gradient(&args, blocks_of(&args));
+    const struct jit_call call = {
+        "backward/gradient_jit.h", (const int *)&facts, sizeof facts / sizeof(int), &args, grid, block,
+        (int)shared_bytes};
+    cudaError_t error;
+    if (launched_jit(&call, stream, &error))
+        return error;
     struct gradient_kernel kernel = args.only_common
                                         ? common_gradient_kernel(args.gradient.type, args.division.width)
                                         : rare_gradient_kernel(args.gradient.type, args.division.width);
-    cudaError_t error =
+    error =
         cudaFuncSetAttribute(kernel.kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)shared_bytes);
     return error == cudaSuccess ? kernel.launch(grid, block, shared_bytes, stream, true, args) : error;
 }

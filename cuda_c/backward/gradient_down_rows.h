@@ -25,7 +25,7 @@ struct fused_gradient_args {
 
 /* Adds up and stores the sums of the threads that have the same channels. These threads share the work: each
  * takes a channel of a slot. */
-static __forceinline__ __device__ void finish_sums(const struct fused_gradient_args *args,
+static __forceinline__ __device__ void finish_sums(const struct fused_gradient_args *args, void *const *to,
                                                    const struct channels *channels) {
     const struct column_sums *sums = &args->gradient.sums;
     __syncthreads();
@@ -39,16 +39,18 @@ static __forceinline__ __device__ void finish_sums(const struct fused_gradient_a
             sum += of_slot[(j / 4 * THREADS + thread) * 4 + j % 4];
         int channel = channel_at(channels, j);
         if (args->row_blocks == 1)
-            store_element(sums->to[slot], channel, sum, args->gradient.vector_type);
+            store_element(to[slot], channel, sum, args->gradient.vector_type);
         else
             args->partial[((int64_t)blockIdx.y * sums->count + slot) * args->gradient.channels + channel] =
                 sum;
     }
 }
 
-/* `type` and `only_common` are constants in each kernel that calls this, and so is `width` on a GPU. */
-static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradient_args *args, int width,
-                                                        fgn_type type, bool only_common) {
+/* to: where the sums go, in the kernel's parameter, which threads may index. `type` and `only_common` are
+ * constants in each kernel that calls this, and so is `width` on a GPU. */
+static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradient_args *args,
+                                                        void *const *to, int width, fgn_type type,
+                                                        bool only_common) {
     __shared__ float exchanged[MOST_EXCHANGED];
     const struct chain_gradient *gradient = &args->gradient;
     const struct division *division = &args->division;
@@ -117,27 +119,28 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
                 sums[0] = of_group.x;
                 sums[1] = of_group.y;
             }
-            float mean = sums[0] * args->one_over_size, with_n = sums[1] * args->one_over_size;
+            float mean = rounded(sums[0] * args->one_over_size);
+            float with_n = sums[1] * args->one_over_size;
             float scale[VALUES], of_scale[VALUES];
 #pragma unroll
             for (int j = 0; j < VALUES; j++)
-                of_scale[j] = g[j] * n[j];
+                of_scale[j] = rounded(g[j] * n[j]);
             add_to_sum(wanted->scale, of_scale, &here.channels, thread);
             add_to_sum(wanted->shift, g, &here.channels, thread);
             vector_values(scale, vectors.scale);
 #pragma unroll
             for (int j = 0; j < VALUES; j++)
-                g[j] = (g[j] * scale[j] - mean - n[j] * with_n) * moments.inverse_deviation;
+                g[j] = rounded((rounded(g[j] * scale[j]) - mean - n[j] * with_n) * moments.inverse_deviation);
         }
         if (gradient->before.count > 0) {
             take_v(n, stage, &here, thread);
-            back_through(&gradient->before, n, g, of_before, &here, thread);
+            back_through(&gradient->before, BEFORE, n, g, of_before, &here, thread);
         }
         if (gradient->g)
             store_values(gradient->g, here.row_start, g, &here.channels, type);
         add_to_sum(wanted->bias, g, &here.channels, thread);
     }
-    finish_sums(args, &channels);
+    finish_sums(args, to, &channels);
 }
 
 #ifdef __CUDACC__
@@ -146,7 +149,7 @@ static __forceinline__ __device__ void gradient_of_rows(const struct fused_gradi
  * branch on it. One kernel for all widths would run out of registers. */
 static __forceinline__ __device__ void gradient_of_width(const struct fused_gradient_args *args, int width,
                                                          fgn_type type, bool only_common) {
-    gradient_of_rows(args, width, type, only_common);
+    gradient_of_rows(args, args->gradient.sums.to, width, type, only_common);
 }
 
 #else
@@ -154,7 +157,7 @@ static __forceinline__ __device__ void gradient_of_width(const struct fused_grad
 /* On the simulator the kernels of a file share one copy of the code, which is compiled once. */
 static CALLED __device__ void gradient_of_width(const struct fused_gradient_args *args, int width,
                                                 fgn_type type, bool only_common) {
-    gradient_of_rows(args, width, type, only_common);
+    gradient_of_rows(args, args->gradient.sums.to, width, type, only_common);
 }
 
 #endif

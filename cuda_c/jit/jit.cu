@@ -7,7 +7,7 @@
 #include <stdio.h>
 
 #define ENTRIES 512 /* a power of two */
-#define MOST_FACTS 64
+#define MOST_FACTS 96
 #define MOST_USES 3 /* the use for which a kernel is compiled */
 
 struct entry {
@@ -56,7 +56,7 @@ static struct entry *entry_of(const struct jit_call *call, int device) {
 /* The source: the facts, and the kernel's file, which reads them. */
 static const void *compiled(const struct jit_call *call) {
     char source[16 * MOST_FACTS + 256], *at = source;
-    at += sprintf(at, "#define JIT_COMPILED\n#define FACTS {");
+    at += sprintf(at, "#define JIT_COMPILED\n#include \"jit/beginning.h\"\n#define FACTS {");
     for (int i = 0; i < call->count; i++)
         at += sprintf(at, "%d, ", call->facts[i]);
     sprintf(at, "}\n#include \"%s\"\n", call->file);
@@ -104,7 +104,12 @@ bool launched_jit(const struct jit_call *call, cudaStream_t stream, cudaError_t 
     config.attrs = &attribute;
     config.numAttrs = 1;
     void *args[] = {(void *)call->args};
-    *error = cudaLaunchKernelExC(&config, kernel, args);
+    *error = cudaSuccess;
+    if (call->shared_bytes > 48 << 10) /* more has to be asked for */
+        *error =
+            cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, call->shared_bytes);
+    if (*error == cudaSuccess)
+        *error = cudaLaunchKernelExC(&config, kernel, args);
     launches++;
     return true;
 }

@@ -1,17 +1,11 @@
 /* The lists of operators in a kernel that is compiled for one call (jit/jit.h).
  *
  * Such a kernel's file defines `known`, its facts, with the lists `known.before` and `known.after`, and
- * includes this file before any other that applies operators. Loops over a list are unrolled, and then the
- * compiler sees each operator's kind and removes the others' code. */
+ * includes this file. Loops over a list are unrolled, and then the compiler sees each operator's kind and
+ * removes the others' code. */
 #pragma once
 
 #include "jit/jit.h"
-
-/* Functions of one copy are inlined: they have one operator left. */
-#undef CALLED
-#define CALLED __forceinline__
-
-enum { STEPS_AT_ONCE = FGN_MAX_POINTWISE };
 
 static __forceinline__ __device__ int count_of(const struct operators *list, enum list which) {
     (void)list;

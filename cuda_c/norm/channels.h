@@ -233,15 +233,20 @@ static __forceinline__ __device__ void apply_step(const fgn_pointwise *step, flo
         apply_rare_operator(step, value, VALUES);
 }
 
-/* The first `count` steps of the list. */
-static __forceinline__ __device__ void apply_list(const struct operators *list, int count, float *value,
+static __forceinline__ __device__ void apply_one_of_list(const struct operators *list, enum list which, int i,
+                                                         float *value, const struct gradient_row *place) {
+    const fgn_pointwise step = step_of(list, which, i);
+    float operand[VALUES];
+    load_operand(operand, &step, place);
+    apply_step(&step, value, operand, place->only_common);
+    end_step(value, VALUES);
+}
+
+static __forceinline__ __device__ void apply_list(const struct operators *list, enum list which, float *value,
                                                   const struct gradient_row *place) {
-#pragma unroll 1
-    for (int i = 0; i < count; i++) {
-        float operand[VALUES];
-        load_operand(operand, &list->step[i], place);
-        apply_step(&list->step[i], value, operand, place->only_common);
-    }
+#pragma unroll STEPS_AT_ONCE
+    for (int i = 0; i < count_of(list, which); i++)
+        apply_one_of_list(list, which, i, value, place);
 }
 
 /* gradient = gradient times the step's slope at `value`. A clipped value gives 0 even if the gradient is NaN,
@@ -293,7 +298,7 @@ static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *st
             values[j] = value[j];
             operands[j] = operand[j];
         }
-#pragma unroll 1
+#pragma unroll STEPS_AT_ONCE
         for (int turn = 0; turn < VALUES; turn++) {
             float first = gradient[0] * slope_of(step, values[0], operands[0]);
 #pragma unroll
@@ -305,6 +310,7 @@ static __forceinline__ __device__ void multiply_by_slope(const fgn_pointwise *st
             gradient[VALUES - 1] = first;
         }
     }
+    end_step(gradient, VALUES);
 }
 
 /* Gives every thread the team's sums of `count` values. The whole block calls it together; a team is a power

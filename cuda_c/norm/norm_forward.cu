@@ -28,6 +28,17 @@
 #include "norm/norm_of_rows.h"
 #include "sim/launchers.h"
 
+#ifdef JIT_COMPILED
+
+extern "C" __global__ void __launch_bounds__(THREADS, known.blocks)
+    jit_kernel(struct norm_forward_args given) {
+    const struct norm_forward_args args = {known_norm(given.norm), known.division, known.team_log2,
+                                           known.columns, given.one_over_size};
+    normalise_rows(&args, known.slots, known.division.width, known.is_long, (fgn_type)known.type);
+}
+
+#else
+
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
     norm_forward_float32_kernel(struct norm_forward_args args) {
     normalise(&args, 1, FGN_FLOAT32);
@@ -138,5 +149,12 @@ cudaError_t norm_forward(const struct kept_norm *norm, cudaStream_t stream) {
         return norm_forward_staged(norm, &launch, stream);
     struct norm_forward_args args = {*norm, launch.division, log2_of(launch.division.team), launch.columns,
                                      1.0f / launch.division.group_size};
+    int slots = slots_of_thread_in(launch.form, norm->type);
+    int blocks = slots > 1 ? LARGE_BLOCKS_OF_MULTIPROCESSOR : BLOCKS_OF_MULTIPROCESSOR;
+    cudaError_t error;
+    if (launched_norm_jit("norm/norm_forward.cu", norm, &launch, slots, blocks, &args, stream, &error))
+        return error;
     return launchers[norm->type][launch.form](launch.grid, launch.block, 0, stream, true, args);
 }
+
+#endif

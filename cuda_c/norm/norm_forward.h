@@ -1,9 +1,44 @@
 /* The choice of the kernel after the product, and the division of its launch. */
 #pragma once
 
+#include "jit/jit.h"
 #include "norm/channels.h"
 #include "norm/norm.h"
 #include "shared/plan.h"
+
+/* What is the same in all calls of a kernel that is compiled for one. */
+struct norm_facts {
+    int type, vector_type, channels, groups;
+    int keeps, has_scale, has_shift;
+    int blocks;             /* of a multiprocessor */
+    int slots, columns;     /* of a thread; columns: those in one row */
+    int is_long, team_log2; /* as norm/norm_of_rows.h has them */
+    struct division division;
+    struct known_list before, after;
+};
+
+#ifdef JIT_COMPILED
+
+static constexpr __device__ struct norm_facts known = FACTS;
+
+/* The arguments of this call, with what is known as constants. */
+static __forceinline__ __device__ struct kept_norm known_norm(struct kept_norm norm) {
+    norm.type = (fgn_type)known.type;
+    norm.vector_type = (fgn_type)known.vector_type;
+    norm.channels = known.channels;
+    norm.groups = known.groups;
+    if (!known.keeps)
+        norm.moments = NULL;
+    if (!known.has_scale)
+        norm.scale = NULL;
+    if (!known.has_shift)
+        norm.shift = NULL;
+    return norm;
+}
+
+#include "jit/known.h"
+
+#endif
 
 static inline bool is_norm_aligned(const struct kept_norm *norm) {
     return is_aligned_16(norm->v) && is_aligned_16(norm->y) &&
@@ -283,6 +318,33 @@ static inline struct norm_launch launch_of_norm(const struct kept_norm *norm) {
     }
     launch.kernel = norm_kernel_of(norm->type, launch.form);
     return launch;
+}
+
+/* Launches the kernel of this file that was compiled for the call, if there is one (jit/jit.h). slots,
+ * blocks: of a thread and of a multiprocessor. args: as the file's kernel takes them. */
+static inline bool launched_norm_jit(const char *file, const struct kept_norm *norm,
+                                     const struct norm_launch *launch, int slots, int blocks,
+                                     const void *args, cudaStream_t stream, cudaError_t *error) {
+    const struct norm_facts facts = {
+        (int)norm->type,
+        (int)norm->vector_type,
+        (int)norm->channels,
+        (int)norm->groups,
+        norm->moments != NULL,
+        norm->scale != NULL,
+        norm->shift != NULL,
+        blocks,
+        slots,
+        launch->columns,
+        launch->form == LONG_NORM,
+        log2_of(launch->division.team),
+        launch->division,
+        known_list_of(&norm->before),
+        known_list_of(&norm->after),
+    };
+    const struct jit_call call = {
+        file, (const int *)&facts, sizeof facts / sizeof(int), args, launch->grid, launch->block, 0};
+    return launched_jit(&call, stream, error);
 }
 
 /* Without a norm (operators_alone.cu). */

@@ -20,6 +20,21 @@
 #include "norm/norm_in_columns.h"
 #include "sim/launchers.h"
 
+#ifdef JIT_COMPILED
+
+extern "C" __global__ void __launch_bounds__(THREADS, known.blocks)
+    jit_kernel(struct norm_forward_args given) {
+    __shared__ __align__(16) float scale[SEGMENT];
+    __shared__ __align__(16) float shift[SEGMENT];
+    const struct norm_forward_args args = {known_norm(given.norm), known.division, known.team_log2,
+                                           known.columns, given.one_over_size};
+    const struct columns_form form = {known.columns, known.columns, known.division.width,
+                                      (fgn_type)known.type};
+    normalise_rows_in_columns(&args, scale, shift, form);
+}
+
+#else
+
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_FEW_COLUMNS)
     norm_forward_columns_float32_kernel(struct norm_forward_args args) {
     normalise_columns(&args, FEW_COLUMNS, VALUES, FGN_FLOAT32);
@@ -82,3 +97,5 @@ cudaError_t norm_forward_columns(const struct kept_norm *norm, const struct norm
         return norm_forward_many_columns(norm, launch, stream);
     return launch_columns(norm, launch, launchers[norm->type][launch->form - FEW_COLUMNS_NORM], stream);
 }
+
+#endif

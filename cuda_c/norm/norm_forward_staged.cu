@@ -126,7 +126,7 @@ static __forceinline__ __device__ void normalise_staged(const struct norm_forwar
         float value[VALUES];
         values_of(value, &next, &place.channels[0], type);
         load_turn(&next, keeping, &place, turn_from(row + rows_of_grid, norm), 1, type);
-        apply_to_slots(&norm->before, value, keeping, &place, turn, 1, type);
+        apply_to_slots(&norm->before, BEFORE, value, keeping, &place, turn, 1, type);
         if (is_in_tile) {
             struct words words;
             words_of(&words, value, &place.channels[0], FGN_FLOAT32);
@@ -142,7 +142,7 @@ static __forceinline__ __device__ void normalise_staged(const struct norm_forwar
             struct moments moments = {0.0f, has_rest ? mean_rest[pair[j]] : 0.0f, of_group.inverse_deviation};
             value[j] = scaled(value[j] - of_group.mean, moments, scale[j], shift[j], has_rest);
         }
-        apply_to_slots(&norm->after, value, keeping, &place, turn, 1, type);
+        apply_to_slots(&norm->after, AFTER, value, keeping, &place, turn, 1, type);
         store_turn(value, keeping, &place, turn, 1, type);
     }
 }

@@ -20,7 +20,7 @@ static __forceinline__ __device__ struct moments moments_of_neighbours(float *va
 #pragma unroll
     for (int j = 0; j < size; j++)
         sum += value[j];
-    float mean = sum * args->one_over_size;
+    float mean = rounded(sum * args->one_over_size);
 #pragma unroll
     for (int j = 0; j < size; j++) {
         value[j] -= mean;
@@ -69,14 +69,14 @@ static __forceinline__ __device__ void normalise_rows_of_tiny(const struct norm_
         for (int i = 0; i < slots; i++)
             values_of(value + i * VALUES, &next[i], &place.channels[i], type);
         load_turn(next, args, &place, turn_from(row + rows_of_grid, norm), slots, type);
-        apply_to_slots(&norm->before, value, args, &place, turn, slots, type);
+        apply_to_slots(&norm->before, BEFORE, value, args, &place, turn, slots, type);
 #pragma unroll
         for (int i = 0; i < slots; i++) {
             struct channels channels = channels_in(&place, i, turn);
             normalise_groups_of_slot(value + i * VALUES, scale, shift, args, channels.first,
                                      row + place.row[i], channels.count > 0, size);
         }
-        apply_to_slots(&norm->after, value, args, &place, turn, slots, type);
+        apply_to_slots(&norm->after, AFTER, value, args, &place, turn, slots, type);
         store_turn(value, args, &place, turn, slots, type);
     }
 }
@@ -99,6 +99,16 @@ static CALLED __device__ void normalise_tiny(const struct norm_forward_args *arg
 }
 
 #endif
+
+#ifdef JIT_COMPILED
+
+extern "C" __global__ void __launch_bounds__(THREADS, known.blocks)
+    jit_kernel(struct norm_forward_args given) {
+    const struct norm_forward_args args = {known_norm(given.norm), known.division, 0, 1, given.one_over_size};
+    normalise_rows_of_tiny(&args, known.slots, known.channels / known.groups, (fgn_type)known.type);
+}
+
+#else
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
     norm_forward_tiny_float32_kernel(struct norm_forward_args args) {
@@ -125,6 +135,11 @@ cudaError_t norm_forward_tiny(const struct kept_norm *norm, const struct norm_la
                               cudaStream_t stream) {
     struct norm_forward_args args = {*norm, launch->division, 0, 1,
                                      (float)norm->groups / (float)norm->channels};
+    int slots = slots_of_thread_in(launch->form, norm->type);
+    cudaError_t error;
+    if (launched_norm_jit("norm/norm_forward_tiny.cu", norm, launch, slots, LARGE_BLOCKS_OF_MULTIPROCESSOR,
+                          &args, stream, &error))
+        return error;
     switch (norm->type) {
     case FGN_FLOAT16:
         return launch_norm_forward_tiny_float16_kernel(launch->grid, launch->block, 0, stream, true, args);
@@ -134,3 +149,5 @@ cudaError_t norm_forward_tiny(const struct kept_norm *norm, const struct norm_la
         return launch_norm_forward_tiny_float32_kernel(launch->grid, launch->block, 0, stream, true, args);
     }
 }
+
+#endif

@@ -24,7 +24,7 @@ load_segment(float *h, const struct norm_forward_wide_args *args, int64_t row, i
     struct gradient_row place = {channels_of(&args->division, segment), row * norm->channels, norm->type,
                                  norm->vector_type, false};
     load_values(h, norm->v, place.row_start, &place.channels, norm->type);
-    apply_list(&norm->before, norm->before.count, h, &place);
+    apply_list(&norm->before, BEFORE, h, &place);
     return place;
 }
 
@@ -67,7 +67,7 @@ __global__ void __launch_bounds__(THREADS) norm_forward_wide_kernel(struct norm_
 #pragma unroll
             for (int j = 0; j < VALUES; j++)
                 value[j] = normalised(value[j], moments) * scale[j] + shift[j];
-            apply_list(&norm->after, norm->after.count, value, &place);
+            apply_list(&norm->after, AFTER, value, &place);
             store_values(norm->y, place.row_start, value, &place.channels, norm->type);
         }
     }

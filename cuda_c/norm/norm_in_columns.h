@@ -109,24 +109,25 @@ static __forceinline__ __device__ void apply_operand_to_columns(const fgn_pointw
     }
 }
 
-static __forceinline__ __device__ void apply_to_columns(const struct operators *list, float *value,
-                                                        const struct norm_forward_args *args,
+static __forceinline__ __device__ void apply_to_columns(const struct operators *list, enum list which,
+                                                        float *value, const struct norm_forward_args *args,
                                                         const struct lane *lane, int64_t at,
                                                         struct columns_form form) {
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
-        if (step->channel || step->tensor)
-            apply_operand_to_columns(step, value, args, lane, at, form);
+#pragma unroll STEPS_AT_ONCE
+    for (int i = 0; i < count_of(list, which); i++) {
+        const fgn_pointwise step = step_of(list, which, i);
+        if (step.channel || step.tensor)
+            apply_operand_to_columns(&step, value, args, lane, at, form);
         else
 #pragma unroll
             for (int slot = 0; slot < form.slots; slot += FEW_COLUMNS) {
                 const int at_most = form.slots - slot < FEW_COLUMNS ? form.slots - slot : FEW_COLUMNS;
                 if (slot + at_most <= form.in_use)
-                    apply_constants(step, value + slot * VALUES, at_most * VALUES);
+                    apply_constants(&step, value + slot * VALUES, at_most * VALUES);
                 else if (slot < form.in_use)
-                    apply_constants(step, value + slot * VALUES, (at_most - 1) * VALUES);
+                    apply_constants(&step, value + slot * VALUES, (at_most - 1) * VALUES);
             }
+        end_step(value, form.slots * VALUES);
     }
 }
 
@@ -157,7 +158,7 @@ static __forceinline__ __device__ struct moments moments_of_columns(float *value
                                                                     struct columns_form form) {
     const bool has_rest = form.type == FGN_FLOAT32;
     int team = args->division.team;
-    float mean = team_sum(sum_of_columns(value, false, lane, form), team) * args->one_over_size;
+    float mean = rounded(team_sum(sum_of_columns(value, false, lane, form), team) * args->one_over_size);
 #pragma unroll
     for (int i = 0; i < form.slots; i++)
         if (i < form.in_use)
@@ -286,14 +287,14 @@ static __forceinline__ __device__ void normalise_rows_in_columns(const struct no
             values_of(value + i * VALUES, &words[i], &whole, form.type);
         from += bytes_of_turn;
         load_row(words, from, &lane, row + rows_of_grid < norm->batch, form);
-        apply_to_columns(&norm->before, value, args, &lane, at, form);
+        apply_to_columns(&norm->before, BEFORE, value, args, &lane, at, form);
         struct moments moments = moments_of_columns(value, args, &lane, form);
         if (norm->moments && (threadIdx.x & (args->division.team - 1)) == 0 && lane.vectors_of_row > 0) {
             struct kept_moments kept = {moments.mean + moments.mean_rest, moments.inverse_deviation};
             norm->moments[row * norm->groups + lane.group] = kept;
         }
         scale_columns(value, moments, &lane, scale_of_lane, shift_of_lane, form);
-        apply_to_columns(&norm->after, value, args, &lane, at, form);
+        apply_to_columns(&norm->after, AFTER, value, args, &lane, at, form);
         store_row((char *)norm->y + at * size_of(form), value, &lane, form);
     }
 }
@@ -349,5 +350,10 @@ static inline cudaError_t launch_columns(const struct kept_norm *norm, const str
                                          columns_launcher launcher, cudaStream_t stream) {
     struct norm_forward_args args = {*norm, launch->division, log2_of(launch->division.team), launch->columns,
                                      1.0f / launch->division.group_size};
+    int blocks = launch->form == MANY_COLUMNS_NORM ? BLOCKS_OF_MANY_COLUMNS : BLOCKS_OF_FEW_COLUMNS;
+    cudaError_t error;
+    if (launched_norm_jit("norm/norm_forward_columns.cu", norm, launch, launch->columns, blocks, &args,
+                          stream, &error))
+        return error;
     return launcher(launch->grid, launch->block, 0, stream, true, args);
 }

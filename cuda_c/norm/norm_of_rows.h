@@ -152,17 +152,18 @@ static __forceinline__ __device__ void apply_with_operand(const fgn_pointwise *s
     }
 }
 
-static __forceinline__ __device__ void apply_to_slots(const struct operators *list, float *value,
-                                                      const struct norm_forward_args *args,
+static __forceinline__ __device__ void apply_to_slots(const struct operators *list, enum list which,
+                                                      float *value, const struct norm_forward_args *args,
                                                       const struct slots *place, struct turn turn, int slots,
                                                       fgn_type type) {
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
-        if (step->channel || step->tensor)
-            apply_with_operand(step, value, args, place, turn, slots, type);
+#pragma unroll STEPS_AT_ONCE
+    for (int i = 0; i < count_of(list, which); i++) {
+        const fgn_pointwise step = step_of(list, which, i);
+        if (step.channel || step.tensor)
+            apply_with_operand(&step, value, args, place, turn, slots, type);
         else
-            apply_constants(step, value, slots * VALUES);
+            apply_constants(&step, value, slots * VALUES);
+        end_step(value, slots * VALUES);
     }
 }
 
@@ -203,7 +204,7 @@ static __forceinline__ __device__ void moments_of_slots(struct moments *moments,
     sums_of_slots(sum, args, place, slots, 1, thread, partial);
 #pragma unroll
     for (int i = 0; i < slots; i++) {
-        moments[i].mean = sum[i] * args->one_over_size;
+        moments[i].mean = rounded(sum[i] * args->one_over_size);
         sum[i] = sum[slots + i] = 0.0f;
 #pragma unroll
         for (int j = 0; j < VALUES; j++) {
@@ -311,7 +312,7 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_forward_
         for (int i = 0; i < slots; i++)
             values_of(value + i * VALUES, &next[i], &place.channels[i], type);
         load_turn(next, args, &place, turn_from(row + rows_of_grid, norm), slots, type);
-        apply_to_slots(&norm->before, value, args, &place, turn, slots, type);
+        apply_to_slots(&norm->before, BEFORE, value, args, &place, turn, slots, type);
         struct moments moments[MOST_SLOTS];
         moments_of_slots(moments, value, args, &place, slots, thread, partial, type);
         if (norm->moments)
@@ -319,7 +320,7 @@ static __forceinline__ __device__ void normalise_rows(const struct norm_forward_
         if (row == first_row) /* not before: nothing has to wait for them until here */
             load_scale_and_shift(scale, shift, norm, &place.channels[0], type);
         normalise_slots(value, moments, args, &place, scale, shift, slots, type);
-        apply_to_slots(&norm->after, value, args, &place, turn, slots, type);
+        apply_to_slots(&norm->after, AFTER, value, args, &place, turn, slots, type);
         store_turn(value, args, &place, turn, slots, type);
     }
 }

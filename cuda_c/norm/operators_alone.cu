@@ -38,10 +38,20 @@ static __forceinline__ __device__ void apply_down_rows(const struct operators_al
         float value[VALUES];
         place.row_start = row * chain->channels;
         values_of(value, &here, &place.channels, type);
-        apply_list(&chain->before, chain->before.count, value, &place);
+        apply_list(&chain->before, BEFORE, value, &place);
         store_values(chain->y, place.row_start, value, &place.channels, type);
     }
 }
+
+#ifdef JIT_COMPILED
+
+extern "C" __global__ void __launch_bounds__(THREADS, known.blocks)
+    jit_kernel(struct operators_alone_args given) {
+    const struct operators_alone_args args = {known_norm(given.chain), known.division};
+    apply_down_rows(&args, (fgn_type)known.type);
+}
+
+#else
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
     operators_alone_float32_kernel(struct operators_alone_args args) {
@@ -67,6 +77,10 @@ EARLY_LAUNCHER(operators_alone_bfloat16_kernel, struct operators_alone_args)
 cudaError_t operators_alone(const struct kept_norm *chain, const struct norm_launch *launch,
                             cudaStream_t stream) {
     struct operators_alone_args args = {*chain, launch->division};
+    cudaError_t error;
+    if (launched_norm_jit("norm/operators_alone.cu", chain, launch, 1, BLOCKS_OF_MULTIPROCESSOR, &args,
+                          stream, &error))
+        return error;
     switch (chain->type) {
     case FGN_FLOAT16:
         return launch_operators_alone_float16_kernel(launch->grid, launch->block, 0, stream, true, args);
@@ -76,3 +90,5 @@ cudaError_t operators_alone(const struct kept_norm *chain, const struct norm_lau
         return launch_operators_alone_float32_kernel(launch->grid, launch->block, 0, stream, true, args);
     }
 }
+
+#endif

@@ -56,9 +56,12 @@ static __forceinline__ __device__ void compute_rows(const struct kept_norm *chai
 #pragma unroll
     for (int i = 0; i < rows; i++)
         values_of(value + i * VALUES, &words[i], channels, at->place.type);
-#pragma unroll 1
-    for (int i = 0; i < chain->before.count; i++)
-        apply_to_rows(chain, &chain->before.step[i], value, rows, at);
+#pragma unroll STEPS_AT_ONCE
+    for (int i = 0; i < count_of(&chain->before, BEFORE); i++) {
+        const fgn_pointwise step = step_of(&chain->before, BEFORE, i);
+        apply_to_rows(chain, &step, value, rows, at);
+        end_step(value, rows * VALUES);
+    }
 #pragma unroll
     for (int i = 0; i < rows; i++)
         store_values(chain->y, (at->row + i * at->step) * chain->channels, value + i * VALUES, channels,
@@ -86,6 +89,16 @@ static __forceinline__ __device__ void apply_down_rows(const struct operators_al
         compute_rows(chain, 1, &at);
 }
 
+#ifdef JIT_COMPILED
+
+extern "C" __global__ void __launch_bounds__(THREADS, known.blocks)
+    jit_kernel(struct operators_alone_large_args given) {
+    const struct operators_alone_large_args args = {known_norm(given.chain), known.division};
+    apply_down_rows(&args, (fgn_type)known.type);
+}
+
+#else
+
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
     operators_alone_large_float32_kernel(struct operators_alone_large_args args) {
     apply_down_rows(&args, FGN_FLOAT32);
@@ -110,6 +123,10 @@ EARLY_LAUNCHER(operators_alone_large_bfloat16_kernel, struct operators_alone_lar
 cudaError_t operators_alone_large(const struct kept_norm *chain, const struct norm_launch *launch,
                                   cudaStream_t stream) {
     struct operators_alone_large_args args = {*chain, launch->division};
+    cudaError_t error;
+    if (launched_norm_jit("norm/operators_alone_large.cu", chain, launch, 1, LARGE_BLOCKS_OF_MULTIPROCESSOR,
+                          &args, stream, &error))
+        return error;
     switch (chain->type) {
     case FGN_FLOAT16:
         return launch_operators_alone_large_float16_kernel(launch->grid, launch->block, 0, stream, true,
@@ -122,3 +139,5 @@ cudaError_t operators_alone_large(const struct kept_norm *chain, const struct no
                                                            args);
     }
 }
+
+#endif

@@ -73,10 +73,12 @@ static __forceinline__ __device__ void operate(fgn_pointwise step, float *value,
             operated(step, place->channels, place->row_start, place->type, place->vector_type,
                      few_of(value, VALUES)),
             VALUES);
+    end_step(value, VALUES);
 }
 
 static __forceinline__ __device__ void operate_all(const struct operators *list, enum list which,
                                                    float *value, const struct gradient_row *place) {
+    end_step(value, VALUES);
 #pragma unroll STEPS_AT_ONCE
     for (int i = 0; i < count_of(list, which); i++)
         operate(step_of(list, which, i), value, place);
@@ -87,6 +89,7 @@ static __forceinline__ __device__ void operate_all(const struct operators *list,
 static __forceinline__ __device__ void operate_on_slots(const struct operators *list, enum list which,
                                                         float *value, const struct gradient_row *place,
                                                         int slots) {
+    end_step(value, slots * VALUES);
 #pragma unroll STEPS_AT_ONCE
     for (int i = 0; i < count_of(list, which); i++)
 #pragma unroll
@@ -122,14 +125,16 @@ static CALLED __device__ float operated_once(fgn_pointwise step, float value, in
 static __forceinline__ __device__ float operated_result(const struct operators *list, float result,
                                                         int64_t at, int64_t channel, fgn_type type,
                                                         fgn_type vector_type) {
+    end_step(&result, 1);
     float value = result;
 #pragma unroll STEPS_AT_ONCE
     for (int i = 0; i < count_of(list, AFTER); i++) {
         const fgn_pointwise step = step_of(list, AFTER, i);
         if (!takes_tensor(&step) || step.tensor)
-            value = from_function(operated_once(step, value, at, channel, type, vector_type));
+            value = operated_once(step, value, at, channel, type, vector_type);
         else
             value = is_kind(&step, FGN_ADD_TENSOR) ? add(value, result) : multiply(value, result);
+        end_step(&value, 1);
     }
     return value;
 }

@@ -20,6 +20,7 @@ struct small_windows_args {
  * function's result again, as in y * mish(y). */
 static __forceinline__ __device__ void operate_on_results(const struct operators *list, float *value,
                                                           const struct gradient_row *place) {
+    end_step(value, VALUES);
     float result[VALUES];
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
@@ -33,6 +34,7 @@ static __forceinline__ __device__ void operate_on_results(const struct operators
             apply_with_operands(add, value, VALUES, result, evenly_spaced, 1);
         else
             apply_with_operands(multiply, value, VALUES, result, evenly_spaced, 1);
+        end_step(value, VALUES);
     }
 }
 

@@ -28,6 +28,18 @@ static __forceinline__ __device__ fgn_pointwise step_of(const struct operators *
 
 #endif
 
+/* Ends an operator. Where a kernel is compiled for one call, the compiler would contract its last product and
+ * the next operator's sum: other bits than the library's kernel gives. */
+static __forceinline__ __device__ void end_step(float *value, int count) {
+#ifdef JIT_COMPILED
+#pragma unroll
+    for (int i = 0; i < count; i++)
+        value[i] = rounded(value[i]);
+#else
+    (void)value, (void)count;
+#endif
+}
+
 /* ---- One operator ---- */
 
 /* How many values a function takes and returns in registers: enough to keep the arithmetic busy while some
@@ -47,20 +59,11 @@ static __forceinline__ __device__ struct few_values few_of(const float *value, i
     return few;
 }
 
-/* A function's result. In a kernel that is compiled for one call the function is inlined, and the compiler
- * would contract its last product and the next operator's sum: other bits than the library's kernel gives. */
-static __forceinline__ __device__ float from_function(float v) {
-#ifdef JIT_COMPILED
-    asm("" : "+f"(v));
-#endif
-    return v;
-}
-
 static __forceinline__ __device__ void put_few(float *value, struct few_values few, int left) {
 #pragma unroll
     for (int i = 0; i < FEW_VALUES; i++)
         if (i < left)
-            value[i] = from_function(few.value[i]);
+            value[i] = few.value[i];
 }
 
 static CALLED __device__ struct few_values called_rare_operator(fgn_pointwise_kind kind, float a, float b,

@@ -25,7 +25,7 @@ static inline __device__ struct moments moments_of(float mean, struct difference
                                                    float eps) {
     struct moments moments;
     moments.mean = mean;
-    moments.mean_rest = total.sum * one_over_size;
+    moments.mean_rest = rounded(total.sum * one_over_size);
     float variance = total.squares * one_over_size - moments.mean_rest * moments.mean_rest;
     /* rounding may leave a little less than zero; this comparison keeps NaN */
     variance = variance < 0.0f ? 0.0f : variance;

@@ -115,6 +115,15 @@ struct rung {
 /* The table, in versions.cu; fgn_version_count() says how long it is. */
 const struct rung *rung_at(int version);
 
+/* Returns `v`, a product that a later sum reads, and keeps the compiler from contracting the two: it would do
+ * so in some kernels and not in others, and their results would differ in the last bit. */
+static __forceinline__ __device__ float rounded(float v) {
+#ifdef __CUDA_ARCH__
+    asm("" : "+f"(v));
+#endif
+    return v;
+}
+
 /* Divide rounding up: how many tiles of `size` cover `count`. */
 static inline __host__ __device__ int64_t tiles(int64_t count, int64_t size) {
     return (count + size - 1) / size;

@@ -6,9 +6,11 @@ import warnings
 import pytest
 import torch
 
+from fgn import chain_forward
+from fgn.chains import Chain, Shape, random_inputs
 from fgn.native import jit
 from fgn.native.library import GPU
-from fgn.operators import POINTWISE, Pointwise
+from fgn.operators import IN_CHAINS, POINTWISE, Pointwise
 from fgn.rows import AGAIN, ROW_FUNCTIONS, Rows, rows_forward
 
 pytestmark = pytest.mark.skipif(jit.find_nvcc() is None, reason="needs nvcc")
@@ -60,19 +62,72 @@ def random_rows(seed: int):
     )
 
 
-@pytest.mark.parametrize("seed", range(40))
-def test_functions_of_rows_on_gpu(seed, monkeypatch):
+@pytest.fixture
+def compiles(monkeypatch):
+    """Returns a function that counts the launches of compiled kernels."""
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")
-    monkeypatch.delenv("FGN_JIT", raising=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        yield GPU.load().fgn_jit_launches
+
+
+def same_bits(one, other) -> bool:
+    return torch.equal(one.view(torch.uint8), other.view(torch.uint8))
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_functions_of_rows_on_gpu(seed, compiles):
     rows, v, operands = random_rows(seed)
     v, operands = v.cuda(), {name: value.cuda() for name, value in operands.items()}
     own = rows_forward(rows, v, operands)
     rows_forward(rows, v, operands)
-    before = GPU.load().fgn_jit_launches()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        compiled = rows_forward(rows, v, operands)
-    assert GPU.load().fgn_jit_launches() == before + 1
+    before = compiles()
+    compiled = rows_forward(rows, v, operands)
+    assert compiles() == before + 1
     for one, other in zip(*[y if isinstance(y, tuple) else (y,) for y in (own, compiled)], strict=True):
-        assert torch.equal(one.view(torch.uint8), other.view(torch.uint8)), rows
+        assert same_bits(one, other), rows
+
+
+# Groups of one channel to 9000, divided among threads in every way, and no norm.
+CHANNELS_AND_GROUPS = (
+    *((64, 8), (768, 256), (1000, 5), (1024, 0), (1024, 32), (1024, 4), (2048, 1), (4096, 0)),
+    *((4200, 2), (8192, 2), (96, 3), (512, 512), (300, 20), (9000, 1), (2304, 1), (1536, 2)),
+)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_training_steps_on_gpu(seed, compiles):
+    draw = random.Random(seed)
+    dtype, batch = (
+        draw.choice((torch.float32, torch.float16, torch.bfloat16)),
+        draw.choice((1, 7, 128, 1000, 5000)),
+    )
+    channels, groups = draw.choice(CHANNELS_AND_GROUPS)
+
+    def steps():
+        kinds = [draw.choice([*IN_CHAINS]) for _ in range(draw.randrange(4))]
+        return tuple(
+            Pointwise(kind, *(draw.uniform(0.5, 2), draw.uniform(2, 4))[: len(POINTWISE[kind].constants)])
+            if POINTWISE[kind].operand is None
+            else Pointwise(kind, **{POINTWISE[kind].operand: f"{kind}{place}{draw.randrange(10**6)}"})
+            for place, kind in enumerate(kinds)
+        )
+
+    chain = Chain("random", steps(), groups, steps() if groups else ())
+    x, parameters = random_inputs(chain, Shape(batch, 24, channels, groups), "cuda", seed, dtype)
+    leaves = [value.requires_grad_() for value in (x, *parameters.values())]
+    dy = torch.randn(batch, channels, device="cuda", dtype=dtype)
+
+    def step():
+        y = chain_forward(chain, leaves[0], dict(zip(parameters, leaves[1:], strict=True)))
+        return y.detach(), *torch.autograd.grad(y, leaves, dy)
+
+    with torch.enable_grad():
+        own = step()
+        step()
+        before = compiles()
+        compiled = step()
+    assert compiles() > before
+    for name, one, other in zip(("y", "x", *parameters), own, compiled, strict=True):
+        assert same_bits(one, other), (name, chain)
