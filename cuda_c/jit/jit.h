@@ -3,8 +3,8 @@
  * Idea: a kernel of the library takes any list of operators, so its instructions find out what to compute,
  * and a small call waits for code that it does not run: with mish and hardtanh 6 of 10 instructions of a
  * launch chose operators or computed addresses. Compiled for one call, the same source has its operators,
- * sizes and division as constants (jit/known.h), and only the code of these. It computes the same bits: a
- * kernel's operators are rounded one by one in both.
+ * sizes and division as constants (jit/known.h), and only the code of these. The arithmetic is the same, but
+ * for products that the compiler contracts with a sum in one of the two: the last bit may differ.
  *
  * A launch describes what is the same in all calls like it as a struct of ints, the facts. A table finds the
  * kernel for a file and its facts. Only the library's caller can compile, so it sets a compiler (fgn_jit.h);

@@ -29,7 +29,7 @@ static __forceinline__ __device__ fgn_pointwise step_of(const struct operators *
 #endif
 
 /* Ends an operator. Where a kernel is compiled for one call, the compiler would contract its last product and
- * the next operator's sum: other bits than the library's kernel gives. */
+ * the next operator's sum, which the library's kernel does not. */
 static __forceinline__ __device__ void end_step(float *value, int count) {
 #ifdef JIT_COMPILED
 #pragma unroll

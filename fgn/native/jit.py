@@ -2,8 +2,9 @@
 
 The library asks for such a kernel at the third call of its kind on a GPU, and this module compiles it by
 nvcc in one to three seconds. Compiled kernels are kept in the folder `jit` beside the built libraries, for
-this build of the library and this architecture. Nothing is compiled without nvcc, or if FGN_JIT is 0. Where
-compiling fails, a warning says so, and the library's own kernel computes the same.
+this build of the library and this architecture. Nothing is compiled without nvcc, if FGN_JIT is 0, or after
+`torch.use_deterministic_algorithms(True)`. Where compiling fails, a warning says so, and the library's own
+kernel goes on.
 """
 
 from __future__ import annotations
@@ -20,35 +21,25 @@ from cudasim.building.library import BuildError, digest, replacing, run
 from cudasim.building.own_files import make_folder
 from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from cudasim.building.places import build_folder
-from cudasim.building.toolchains import NVCC_FLAGS, find_nvcc
+from cudasim.building.toolchains import find_nvcc, nvcc_toolchain
 from fgn.native.library import GPU, ffi
 from fgn.native.places import SOURCES
 
 KERNEL = "jit_kernel"
 
 
-@functools.cache
-def _mark() -> str:
-    """What distinguishes this build of the library from others."""
-    return GPU.path.with_suffix(".stamp").read_text().partition("\n")[0]
-
-
 def compiled(source: str, architecture: str) -> bytes:
-    """The machine code of a source for this architecture, such as "90a". BuildError if nvcc refuses it, or if
-    the library's sources have changed since it was built."""
-    path = build_folder() / "jit" / f"{digest(source, architecture, _mark())}.cubin"
-    if path.exists():
-        return path.read_bytes()
-    if GPU.find() is None:
-        raise BuildError("the sources in cuda_c/ have changed since the GPU library was built")
-    make_folder(path.parent, top=build_folder())
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "kernel.cu"
-        file.write_text(source)
-        with replacing(path) as temporary:
+    """The machine code of a source for this architecture, such as "90a". BuildError if nvcc refuses it."""
+    toolchain = nvcc_toolchain((f"-arch=sm_{architecture}",))
+    key = digest(source, GPU.soname, toolchain.identity, *toolchain.flags)
+    path = build_folder() / "jit" / f"{key}.cubin"
+    if not path.exists():
+        make_folder(path.parent, top=build_folder())
+        with tempfile.TemporaryDirectory() as folder, replacing(path) as temporary:
+            file = Path(folder) / "kernel.cu"
+            file.write_text(source)
             includes = (f"-I{SOURCES}", f"-I{SIMULATOR_SOURCES}")
-            flags = (*NVCC_FLAGS, *includes, f"-arch=sm_{architecture}", "-cubin", "-o", temporary)
-            run([find_nvcc(), *flags, str(file)])
+            run([toolchain.compiler, *toolchain.flags, *includes, "-cubin", "-o", temporary, str(file)])
     return path.read_bytes()
 
 
@@ -58,7 +49,13 @@ def _architecture() -> str:
 
 
 def _compile(library, c_source):
+    """The kernel, or NULL. Its last bits may differ from those of the first two calls, so there is none where
+    torch promises equal results for equal calls."""
+    if torch.are_deterministic_algorithms_enabled():
+        return ffi().NULL
     try:
+        if GPU.find() is None:
+            raise BuildError("the sources in cuda_c/ have changed since the GPU library was built")
         image = compiled(ffi().string(c_source).decode(), _architecture())
     except Exception as error:  # a launch must not fail for it: the library has a kernel of its own
         warnings.warn(f"fgn: no kernel was compiled for this call: {error}", stacklevel=2)
