@@ -17,7 +17,8 @@ from cudasim.building.own_files import NotOwnError
 from cudasim.predicting.cards import card, cards_command
 from cudasim.programs.building import CHECK, COUNT, PREDICT, RUN, Program, command, wrapped_object
 from cudasim.programs.in_step import warnings_of
-from cudasim.programs.toolkit import for_any_linker, write_empty_object, write_toolkit
+from cudasim.programs.nvcc_options import spelled
+from cudasim.programs.toolkit import for_any_linker, write_archive, write_empty_object, write_toolkit
 
 _MODES = {
     RUN: "compiles a program and runs it on the CPU",
@@ -37,6 +38,20 @@ def _parser() -> argparse.ArgumentParser:
             "-I", dest="folders", action="append", default=[], type=Path, help="a folder of headers"
         )
         command.add_argument("-D", dest="defines", action="append", default=[], help="a macro, as N=3")
+        command.add_argument(
+            "-U", dest="undefines", action="append", default=[], help="no macro of this name"
+        )
+        command.add_argument(
+            "-include",
+            dest="included",
+            action="append",
+            default=[],
+            type=Path,
+            help="a header that comes first",
+        )
+        command.add_argument(
+            "-x", dest="language", choices=("cu", "c++", "c"), help="of every source, whatever its name"
+        )
         command.add_argument("-std", dest="standard", help="the version of C++")
         command.add_argument(
             "-Xcompiler", dest="of_compiler", action="append", default=[], help="a flag for the C++ compiler"
@@ -45,6 +60,9 @@ def _parser() -> argparse.ArgumentParser:
             "-l", dest="libraries", action="append", default=[], help="a library of the host's"
         )
         command.add_argument("-L", dest="library_folders", action="append", default=[], help="where they are")
+        command.add_argument(
+            "-Xlinker", dest="of_linker", action="append", default=[], help="a flag for the linker"
+        )
         if name == PREDICT:
             command.add_argument("--gpu", nargs="+", default=["H200"], help="names of cudasim.cards()")
         else:
@@ -55,6 +73,11 @@ def _parser() -> argparse.ArgumentParser:
         if name == "build":
             command.add_argument("-o", dest="output", type=Path, help="what is written")
             command.add_argument("-c", "-dc", dest="only_compiles", action="store_true", help="no linking")
+            command.add_argument("-shared", dest="is_shared", action="store_true", help="a shared library")
+            command.add_argument("-lib", dest="is_archive", action="store_true", help="a static library")
+            command.add_argument(
+                "-dlink", dest="links_kernels", action="store_true", help="an object with nothing in it"
+            )
             command.add_argument(
                 "-MF", dest="listed", type=Path, help="a file for the names of headers, for make"
             )
@@ -69,42 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-# Flags of nvcc without a meaning on a CPU, and those of them whose value is the next argument.
-_OF_NVCC = re.compile(
-    r"-O\w*|-g|-G|-w|-m64|--?lineinfo|-?-use_fast_math|-?-fmad=\w+|-?-(?:expt-)?(?:relaxed-constexpr|extended-lambda)"
-    r"|-?-arch(?:=.*)?|-?-gencode(?:=.*)?|-?-code(?:=.*)?|--gpu-(?:architecture|code)(?:=.*)?|--generate-code(?:=.*)?|-?-rdc=\w+|-?-maxrregcount(?:=.*)?|-?-ccbin(?:=.*)?"
-    r"|-Xptxas(?:=.*)?|-?-ptxas-options(?:=.*)?|-?-x|-?-cudart(?:=.*)?"
-    r"|-?-default-stream(?:=.*)?|-?-(?:ftz|prec-div|prec-sqrt)=\w+|-?-generate-line-info|-?-threads(?:=.*)?|-Xcudafe"
-    r"|-?-diag-suppress(?:=.*)?|-?-Wno-deprecated-gpu-targets|-MM?D|-?-Werror(?:=.*)?|-?-res(?:ource)?-usage"
-    r"|-?-keep|-?-allow-unsupported-compiler|-?-restrict|-?-extra-device-vectorization|-Xnvlink(?:=.*)?"
-    # A function of theirs that is not there is refused by its name.
-    r"|-l(?:cuda|cudart|cudadevrt|cublas|cublasLt|cufftw?|curand|cusolver|cusparse|cutil\w*|npp\w*|nvidia-ml|nvrtc|nvToolsExt)"
-    r"(?:_static)?"
-)
-_FORWARDS = "-forward-unknown-to-host-compiler"
-_WITH_VALUE = re.compile(
-    r"-?-(?:arch|gencode|code|gpu-architecture|gpu-code|generate-code|maxrregcount|ccbin|ptxas-options|cudart|default-stream|threads|diag-suppress|x)"
-    r"|-Xptxas|-Xcudafe|-?-Werror|-Xnvlink"
-)
-
-
-def _plain(arguments: list[str]) -> list[str]:
-    """Returns the arguments without nvcc's flags for a GPU, and with `-Xcompiler -Wall` as one word."""
-    plain, waiting = [], list(arguments)
-    while waiting:
-        word = waiting.pop(0)
-        if _OF_NVCC.fullmatch(word):
-            if _WITH_VALUE.fullmatch(word):
-                waiting[:1] = []
-            continue
-        if word == "--options-file" and waiting:
-            waiting[:1] = shlex.split(Path(waiting[0]).read_text())
-            continue
-        if word in ("-Xcompiler", "--compiler-options") and waiting:
-            word = f"-Xcompiler={waiting.pop(0)}"
-        word = re.sub(r"^-isystem=?", "-I", word)
-        plain.append(word.replace("--std=", "-std=", 1))
-    return plain
+_FORWARDS = re.compile("-?-forward-unknown-(?:to-host-(?:compiler|linker)|opts)")
 
 
 def nvcc() -> int:
@@ -113,11 +101,7 @@ def nvcc() -> int:
         # `make CC=cudasim-nvcc` puts it into the environment, as the name of the host compiler.
         if Path(os.environ.get(variable, "").partition(" ")[0]).name in ("nvcc", "cudasim-nvcc"):
             del os.environ[variable]
-    given = sys.argv[1:]
-    if "-dlink" in given:  # links kernels of several objects, which are linked as all else is
-        write_empty_object(Path(given[given.index("-o") + 1]))
-        return 0
-    return main(["build", *given])
+    return main(["build", *sys.argv[1:]])
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -138,11 +122,10 @@ def _main(arguments: list[str] | None) -> int:
     if "--" in given:
         given, of_program = given[: given.index("--")], given[given.index("--") + 1 :]
     parser = _parser()
-    asked, more = parser.parse_known_args(_plain(given))
-    if _FORWARDS in more or f"-{_FORWARDS}" in more:
-        asked.of_compiler += [
-            of for of in more if of.startswith("-") and of.strip("-") != _FORWARDS.strip("-")
-        ]
+    asked, more = parser.parse_known_args(list(spelled(given)))
+    unknown = [word for word in more if word.startswith("-")]
+    if any(_FORWARDS.fullmatch(word) for word in unknown):
+        asked.of_compiler += [word for word in unknown if not _FORWARDS.fullmatch(word)]
         more = [word for word in more if not word.startswith("-")]
     if unknown := [word for word in more if word.startswith("-")]:
         parser.error(f"unrecognized arguments: {' '.join(unknown)}")
@@ -158,10 +141,7 @@ def _main(arguments: list[str] | None) -> int:
     if missing:
         print(f"cudasim: {missing[0]}: expected a file, found none", file=sys.stderr)
         return 2
-    libraries = (*(f"-L{of}" for of in asked.library_folders), *(f"-l{of}" for of in asked.libraries))
-    of_compiler = [flag for flags in asked.of_compiler for flag in flags.split(",")]
-    more = (*of_compiler, *((f"-std={asked.standard}",) if asked.standard else ()))
-    program = Program(tuple(asked.sources), tuple(asked.folders), tuple(asked.defines), more, libraries)
+    program = _program(asked)
     if asked.gpu and asked.command != PREDICT:
         os.environ["CUDASIM_GPU"] = asked.gpu
     if asked.gpus is not None:
@@ -189,6 +169,30 @@ def _main(arguments: list[str] | None) -> int:
     sys.stdout.flush()
     name = str(asked.sources[0].with_suffix(""))
     os.execv(sys.executable, command(asked.command, path, name, of_program, table))
+
+
+def _program(asked) -> Program:
+    libraries = (
+        *(f"-L{of}" for of in asked.library_folders),
+        *(f"-l{of}" for of in asked.libraries),
+        *(f"-Wl,{of}" for of in asked.of_linker),
+    )
+    of_compiler = [flag for flags in asked.of_compiler for of in shlex.split(flags) for flag in of.split(",")]
+    headers = [of.resolve() if of.is_file() else of for of in asked.included]
+    more = (
+        *of_compiler,
+        *(f"-U{name}" for name in asked.undefines),
+        *(word for header in headers for word in ("-include", str(header))),
+        *((f"-std={asked.standard}",) if asked.standard else ()),
+    )
+    return Program(
+        tuple(asked.sources),
+        tuple(asked.folders),
+        tuple(asked.defines),
+        more,
+        libraries,
+        are_cuda=asked.language == "cu",
+    )
 
 
 def _measure(file: str | None) -> int:
@@ -224,7 +228,11 @@ def _warn(program: Program):
 
 
 def _build(program: Program, asked):
-    if asked.only_compiles:
+    if asked.links_kernels:  # of several objects, which are linked as all else is
+        write_empty_object(asked.output or Path("a_dlink.o"))
+    elif asked.is_archive:
+        write_archive([program.object_of(source) for source in program.sources], asked.output or Path("a.a"))
+    elif asked.only_compiles:
         for source in program.sources:
             output = asked.output or Path(f"{source.stem}.o")
             for_any_linker(program.object_of(source), output)
@@ -232,7 +240,7 @@ def _build(program: Program, asked):
                 headers = " ".join(re.sub(r"([ #])", r"\\\1", str(of)) for of in program.headers_of(source))
                 asked.listed.write_text(f"{asked.made or output}: {source} {headers}\n")
     else:
-        program.executable(asked.output or Path("a.out"))
+        program.executable(asked.output or Path("a.out"), ("-shared",) if asked.is_shared else ())
 
 
 if __name__ == "__main__":

@@ -53,17 +53,15 @@ def _dynamic_shared(source: str, first_line: int) -> str:
         is_in_macro = not before[match.start() :].strip()
         in_function = is_in_macro or not _in_namespace_only(before[: match.start()])
         lines = "\n" * match[0].count("\n")
-        if name == "dynamic_shared":
-            new = lines
-        elif in_function:
-            new = f"{kind} (*{name}){more} = ({kind} (*){more})dynamic_shared;{lines}"
+        if in_function:
+            new = f"{kind} (*{name}){more} = ({kind} (*){more})SIM_DYNAMIC_SHARED;{lines}"
             if not more:
-                new = f"{kind} *{name} = ({kind} *)dynamic_shared;{lines}"
+                new = f"{kind} *{name} = ({kind} *)SIM_DYNAMIC_SHARED;{lines}"
             if not match["array"]:
-                new = f"{kind} &{name} = *({kind} *)dynamic_shared;{lines}"
+                new = f"{kind} &{name} = *({kind} *)SIM_DYNAMIC_SHARED;{lines}"
         else:
             line = first_line - 1 + line_of(source, match.end())
-            value = f"(({kind} {f'(*){more}' if more else '*'})dynamic_shared)"
+            value = f"(({kind} {f'(*){more}' if more else '*'})SIM_DYNAMIC_SHARED)"
             value = value if match["array"] else f"(*{value})"
             new = f"\n#define {name} {value}\n#line {line}\n"
         source = source[: match.start()] + new + source[match.end() :]

@@ -55,7 +55,8 @@ class Program:
     """The sources of a program, and how they are compiled.
 
     sources: files of CUDA C++ (.cu), of C and C++, and objects (.o, .a). folders: for headers. defines:
-    macros, as "N=3". more: flags for the host's compiler.
+    macros, as "N=3". more: flags for the host's compiler. are_cuda: the sources are CUDA C++, whatever their
+    names.
     """
 
     sources: tuple[Path, ...]
@@ -63,12 +64,13 @@ class Program:
     defines: tuple[str, ...] = ()
     more: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    are_cuda: bool = False
 
     def object_of(self, source: Path, mode: str = RUN) -> Path:
         """The source, compiled unless that was done before. BuildError with the compiler's messages."""
         if source.suffix in (".o", ".obj", ".a", ".so"):
             return source
-        if source.suffix in _OF_CPP and not names_cuda(
+        if not self._is_cuda(source) and not names_cuda(
             source.read_text(errors="replace"), self._around(source)
         ):
             try:
@@ -98,10 +100,11 @@ class Program:
         text = source.read_text(encoding="utf-8-sig", errors="replace")
         folders = self._around(source)
         read = included(text, source.name, folders, values=values, is_program=True)
+        is_c = source.suffix == ".c" and not self.are_cuda
         written = read.text if source.suffix not in _OF_CPP else f'#line 1 "{source.name}"\n{read.text}'
         if before:
             written = f'{before}\n#line 1 "{source.name}"\n{written}'
-        if source.suffix == ".c":
+        if is_c:
             written = f'extern "C" {{\n{written}\n}}'  # by the names that other C has for its functions
         own = ("-fvisibility=default", "-Wno-unused-result", "-Wno-unused-variable", "-Wno-unused-parameter")
         more = (
@@ -109,7 +112,7 @@ class Program:
             *(f"-D{name}" for name in self.defines),
             *(f"-I{folder}" for folder in folders),
             *(flag for flag in self.more if not flag.startswith("-std=")),  # which _standard() looks at
-            *(["-fpermissive"] if source.suffix == ".c" else []),  # C turns a void * into any pointer
+            *(["-fpermissive"] if is_c else []),  # C turns a void * into any pointer
         )
         known = (
             *(source.name, written, *own, *cccl.flags(), *more),
@@ -131,6 +134,9 @@ class Program:
                     compiler, flags, more, file, path.parent, read, "program.hpp", libraries
                 )
         return path
+
+    def _is_cuda(self, source: Path) -> bool:
+        return self.are_cuda or source.suffix not in _OF_CPP
 
     def headers_of(self, source: Path) -> list[Path]:
         """Those that the source includes, directly or not, from its folders."""
@@ -186,10 +192,11 @@ class Program:
                 self._link(simulator, objects, path, how)
         return path
 
-    def executable(self, path: Path):
-        """Writes the program as an executable, which needs the simulator where it was built."""
+    def executable(self, path: Path, how: Sequence[str] = ()):
+        """Writes the program as an executable, which needs the simulator where it was built, or as what `how`
+        says to the linker."""
         objects = [self.object_of(source) for source in self.sources]
-        self._link(SIMULATOR, objects, path, ())
+        self._link(SIMULATOR, objects, path, how)
 
     def _link(self, simulator: Library, objects: Sequence[Path], path: Path, how: Sequence[str]):
         built = simulator.build()

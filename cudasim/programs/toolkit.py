@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from cudasim.building.compilers import MissingToolError
@@ -108,6 +108,15 @@ def for_any_linker(kernels: Path, output: Path):
 
 def write_empty_object(output: Path):
     run([cpp_compiler("an object cannot be written"), "-x", "c++", "-c", "/dev/null", "-o", str(output)])
+
+
+def write_archive(objects: Sequence[Path], output: Path):
+    """A static library."""
+    if shutil.which("ar") is None:
+        raise MissingToolError("ar was not found, which writes a static library")
+    with replacing(output) as temporary:
+        Path(temporary).unlink()
+        run(["ar", "qcs", temporary, *map(str, objects)])
 
 
 def _rename(source: Path, output: Path, names: Iterable[str]):

@@ -13,6 +13,7 @@
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
+#include <string.h>
 #include <time.h>
 
 #ifdef SIM_COUNTED
@@ -44,6 +45,12 @@ static bool is_running, is_waiting, has_clock;
 static struct sim_worker *workers; /* that run blocks */
 static atomic_uint turn;
 static _Thread_local unsigned last_turn;
+struct seen {
+    uint3 block, thread;
+    uint64_t launch;
+};
+_Static_assert(sizeof(struct seen) == 2 * sizeof(uint3) + sizeof(uint64_t), "there is nothing between");
+static _Thread_local struct seen seen_last;
 static struct sigaction action_before;
 
 /* The code that kernels of the launch are in. */
@@ -77,6 +84,15 @@ static void *look_at_clock(void *unused) {
     return NULL;
 }
 
+/* Whether the signal before this one found the same thread: a turn is not over for one that has just begun.
+ */
+static bool is_seen_again(void) {
+    struct seen now = {sim_registers.block_index, sim_registers.thread_index, sim_worker->launch};
+    bool is_same = memcmp(&now, &seen_last, sizeof now) == 0;
+    seen_last = now;
+    return is_same;
+}
+
 static void look_up(void) {
     if (sim_is_stopping())
         sim_block_abandon();
@@ -84,9 +100,9 @@ static void look_up(void) {
         sim_registers.is_blind) /* no thread is known that could give up its turn */
         return;
     unsigned now = atomic_load(&turn);
-    if (last_turn != now) {
+    bool is_short = atomic_load(&short_turns) > 0, has_been_long = is_seen_again() || is_short;
+    if (last_turn != now && has_been_long) {
         last_turn = now;
-        bool is_short = atomic_load(&short_turns) > 0;
         if (is_short || sim_worker->block.long_turns > SIM_PARTS_OF_LONG_TURN)
             atomic_store(&short_turns, SHORT_TURNS);
         sim_end_turn(is_short ? 1 : SIM_PARTS_OF_LONG_TURN);

@@ -62,7 +62,10 @@ def test_a_right_program_is_checked_without_a_word():
 @pytest.mark.parametrize("mode", ["run", "check"])
 @pytest.mark.parametrize(
     "program",
-    ["destructors", "graphs", "kept_arguments", "launch_attributes", "nested", "queries", "textures"],
+    [
+        *("destructors", "graphs", "halves", "kept_arguments", "launch_attributes", "less_common_calls"),
+        *("nested", "queries", "textures"),
+    ],
 )
 def test_parts_of_the_runtime(program, mode):
     """Each program compares with what its host computes, and says ok."""

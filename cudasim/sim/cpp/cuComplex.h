@@ -44,3 +44,9 @@ SIM_COMPLEX(cuDoubleComplex, double, )
 SIM_INLINE cuComplex make_cuComplex(float x, float y) {
     return {x, y};
 }
+SIM_INLINE cuDoubleComplex cuComplexFloatToDouble(cuFloatComplex v) {
+    return {v.x, v.y};
+}
+SIM_INLINE cuFloatComplex cuComplexDoubleToFloat(cuDoubleComplex v) {
+    return {(float)v.x, (float)v.y};
+}

@@ -66,6 +66,13 @@ SIM_INLINE sim_float16x2<F> __hfma2_relu(sim_float16x2<F> a, sim_given<sim_float
                                          sim_given<sim_float16x2<F>> c) {
     return {__hfma_relu(a.x, b.x, c.x), __hfma_relu(a.y, b.y, c.y)};
 }
+/* Of complex numbers, with the rounding of four fused products. */
+template <class F>
+SIM_INLINE sim_float16x2<F> __hcmadd(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b,
+                                     sim_given<sim_float16x2<F>> c) {
+    sim_float16<F> real = __hfma(a.x, b.x, c.x), imaginary = __hfma(a.x, b.y, c.y);
+    return {__hfma(-a.y, b.y, real), __hfma(a.y, b.x, imaginary)};
+}
 template <class F> SIM_INLINE sim_float16<F> __hneg(sim_float16<F> a) {
     return -a;
 }
@@ -91,6 +98,9 @@ template <class F> SIM_INLINE sim_float16x2<F> __habs2(sim_float16x2<F> a) {
 template <class F> SIM_INLINE bool __hisnan(sim_float16<F> a) {
     return (float)a != (float)a;
 }
+template <class F> SIM_INLINE sim_float16x2<F> __hisnan2(sim_float16x2<F> a) {
+    return {sim_float16<F>(__hisnan(a.x)), sim_float16<F>(__hisnan(a.y))};
+}
 template <class F> SIM_INLINE int __hisinf(sim_float16<F> a) {
     return isinf((float)a) ? ((float)a > 0 ? 1 : -1) : 0;
 }
@@ -112,22 +122,29 @@ template <class F> SIM_INLINE int __hisinf(sim_float16<F> a) {
     }
 SIM_CHOICE(__hmax, fmax)
 SIM_CHOICE(__hmin, fmin)
-/* __heq(); true for NaN too (__hequ); 1 or 0 for each of two (__heq2); whether it holds for both (__hbeq2).
- */
+/* __heq(), false for NaN, and true for it (__hequ); 1 or 0 for each of two (__heq2), all bits or none
+ * (__heq2_mask), and whether it holds for both (__hbeq2). */
+#define SIM_COMPARISON_OF_TWO(name)                                                                          \
+    template <class F>                                                                                       \
+    SIM_INLINE sim_float16x2<F> __h##name##2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {            \
+        return {sim_float16<F>(__h##name(a.x, b.x)), sim_float16<F>(__h##name(a.y, b.y))};                   \
+    }                                                                                                        \
+    template <class F>                                                                                       \
+    SIM_INLINE unsigned __h##name##2_mask(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {               \
+        return (__h##name(a.x, b.x) ? 0xffffu : 0) | (__h##name(a.y, b.y) ? 0xffff0000u : 0);                \
+    }                                                                                                        \
+    template <class F> SIM_INLINE bool __hb##name##2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {    \
+        return __h##name(a.x, b.x) && __h##name(a.y, b.y);                                                   \
+    }
 #define SIM_COMPARISON(name, is)                                                                             \
     template <class F> SIM_INLINE bool __h##name(sim_float16<F> a, sim_given<sim_float16<F>> b) {            \
-        return a is b;                                                                                       \
+        return !__hisnan(a) && !__hisnan(b) && a is b;                                                       \
     }                                                                                                        \
     template <class F> SIM_INLINE bool __h##name##u(sim_float16<F> a, sim_given<sim_float16<F>> b) {         \
         return __hisnan(a) || __hisnan(b) || a is b;                                                         \
     }                                                                                                        \
-    template <class F>                                                                                       \
-    SIM_INLINE sim_float16x2<F> __h##name##2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {            \
-        return {sim_float16<F>(a.x is b.x), sim_float16<F>(a.y is b.y)};                                     \
-    }                                                                                                        \
-    template <class F> SIM_INLINE bool __hb##name##2(sim_float16x2<F> a, sim_given<sim_float16x2<F>> b) {    \
-        return a.x is b.x && a.y is b.y;                                                                     \
-    }
+    SIM_COMPARISON_OF_TWO(name)                                                                              \
+    SIM_COMPARISON_OF_TWO(name##u)
 SIM_COMPARISON(eq, ==)
 SIM_COMPARISON(ne, !=)
 SIM_COMPARISON(lt, <)
@@ -179,4 +196,23 @@ template <class F> SIM_INLINE float __high2float(sim_float16x2<F> v) {
 }
 template <class F> SIM_INLINE sim_float16x2<F> __lowhigh2highlow(sim_float16x2<F> v) {
     return {v.y, v.x};
+}
+
+/* ---- Rounding in a direction ---- */
+
+/* The next number away from zero, or towards it. */
+template <class T> SIM_INLINE T sim_next16(T v, bool is_away) {
+    return sim_raw16{(unsigned short)(v.__x + (is_away ? 1 : -1))};
+}
+enum sim_direction16 { SIM_TOWARDS_ZERO, SIM_DOWN, SIM_UP };
+template <class T> SIM_INLINE T sim_rounded16(long double v, sim_direction16 direction) {
+    T nearest = (double)v;
+    long double made = (long double)sim_double(nearest);
+    bool is_down = direction == SIM_DOWN || (direction == SIM_TOWARDS_ZERO && v > 0);
+    bool is_wrong = is_down ? made > v : made < v;
+    if (!is_wrong)
+        return nearest;
+    if (made == 0) /* the smallest number below or above it */
+        return sim_raw16{(unsigned short)(is_down ? 0x8001 : 0x0001)};
+    return sim_next16(nearest, is_down == (made < 0));
 }

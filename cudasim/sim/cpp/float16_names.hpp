@@ -4,8 +4,19 @@
 #include "conversions.hpp"
 #include "float16_functions.hpp"
 
+#define SIM_DIRECTED16(name, T, from, From)                                                                  \
+    SIM_INLINE T __##from##2##name##_rz(From v) {                                                            \
+        return sim_rounded16<T>(v, SIM_TOWARDS_ZERO);                                                        \
+    }                                                                                                        \
+    SIM_INLINE T __##from##2##name##_rd(From v) {                                                            \
+        return sim_rounded16<T>(v, SIM_DOWN);                                                                \
+    }                                                                                                        \
+    SIM_INLINE T __##from##2##name##_ru(From v) {                                                            \
+        return sim_rounded16<T>(v, SIM_UP);                                                                  \
+    }
 #define SIM_FLOAT16_AND_INTEGER(name, T, integer, Integer)                                                   \
     SIM_TO_INTEGER(__##name##2##integer, Integer, T, float)                                                  \
+    SIM_DIRECTED16(name, T, integer, Integer)                                                                \
     SIM_INLINE T __##integer##2##name##_rn(Integer v) {                                                      \
         return v;                                                                                            \
     }
@@ -73,6 +84,7 @@
     SIM_INLINE T __short_as_##name(short v) {                                                                \
         return sim_raw16{(unsigned short)v};                                                                 \
     }                                                                                                        \
+    SIM_DIRECTED16(name, T, float, float)                                                                    \
     SIM_FLOAT16_AND_INTEGER(name, T, int, int)                                                               \
     SIM_FLOAT16_AND_INTEGER(name, T, uint, unsigned)                                                         \
     SIM_FLOAT16_AND_INTEGER(name, T, short, short)                                                           \

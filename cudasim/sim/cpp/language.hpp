@@ -101,7 +101,7 @@ __attribute__((always_inline, unused)) static inline void sim_see() {
 #define blockIdx (SIM_OWN.block_index)
 #define blockDim (SIM_OWN.block_size)
 #define gridDim (SIM_OWN.grid_size)
-#define dynamic_shared (SIM_OWN.shared_memory)
+#define SIM_DYNAMIC_SHARED (SIM_OWN.shared_memory)
 
 /* No macro: a kernel may have a variable of its own by this name. */
 static constexpr int warpSize = 32;
@@ -112,6 +112,24 @@ static constexpr int warpSize = 32;
 /* A function of a precompiled header that is compiled where it is called and nowhere else: what it makes of
  * templates takes longer than many a kernel. */
 #define SIM_WHERE_CALLED template <class = void>
+
+/* The dynamic shared memory as sim/portable.h calls it. No macro: a kernel may have a variable of its own by
+ * this name. */
+struct sim_bytes_of_launch {
+    template <class T> SIM_INLINE_MEMBER operator T *() const {
+        return (T *)SIM_DYNAMIC_SHARED;
+    }
+    SIM_INLINE_MEMBER explicit operator uintptr_t() const {
+        return (uintptr_t)SIM_DYNAMIC_SHARED;
+    }
+    SIM_INLINE_MEMBER unsigned char &operator[](size_t i) const {
+        return SIM_DYNAMIC_SHARED[i];
+    }
+    SIM_INLINE_MEMBER unsigned char *operator+(size_t bytes) const {
+        return SIM_DYNAMIC_SHARED + bytes;
+    }
+};
+static constexpr sim_bytes_of_launch dynamic_shared;
 
 /* The place that an argument stands for when the caller leaves it out: the caller's. */
 #define SIM_CALLED_FROM const char *sim_file = __builtin_FILE(), int sim_line = __builtin_LINE()

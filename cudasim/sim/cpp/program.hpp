@@ -194,6 +194,14 @@ SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemsetAsync(void *to, int value, size_
 SIM_HOST cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t rows, SIM_CALLED) {
     return sim_error(sim_memory_set(to, pitch, value, width, rows, 0, SIM_CALLED_AS(0)));
 }
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width,
+                                                        size_t rows, cudaStream_t stream = 0, SIM_CALLED) {
+    if (sim_is_captured(stream))
+        return sim_capture(stream, [=](cudaStream_t on) {
+            return cudaMemset2DAsync(to, pitch, value, width, rows, on, sim_file, sim_line);
+        });
+    return sim_error(sim_memory_set(to, pitch, value, width, rows, sim_stream_of(stream), SIM_CALLED_AS(0)));
+}
 template <class T>
 SIM_HOST cudaError_t cudaMallocPitch(T **memory, size_t *pitch, size_t width, size_t rows,
                                      const char *name = 0, SIM_CALLED) {
@@ -302,97 +310,7 @@ template <class T> SIM_HOST cudaError_t cudaGetSymbolSize(size_t *bytes, const T
     return sim_says(0);
 }
 
-/* ---- Streams and events ---- */
-
-enum {
-    cudaStreamDefault = 0,
-    cudaStreamNonBlocking = 1,
-    cudaEventDefault = 0,
-    cudaEventBlockingSync = 1,
-    cudaEventDisableTiming = 2,
-    cudaEventInterprocess = 4
-};
-#define cudaStreamLegacy ((cudaStream_t)1)
-#define cudaStreamPerThread ((cudaStream_t)2)
-#define cudaStreamTailLaunch ((cudaStream_t)0) /* of kernels */
-#define cudaStreamFireAndForget ((cudaStream_t)0)
-
-SIM_HOST cudaError_t cudaStreamCreate(cudaStream_t *stream) {
-    return sim_error(sim_stream_create((sim_stream **)stream, true));
-}
-SIM_HOST cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
-    if (sim_program_is_in_kernel()) /* launches by kernels run one after another in any stream */
-        return *stream = 0, cudaSuccess;
-    return sim_error(sim_stream_create((sim_stream **)stream, !(flags & cudaStreamNonBlocking)));
-}
-SIM_HOST cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int) {
-    return cudaStreamCreateWithFlags(stream, flags);
-}
-SIM_HOST cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) {
-    *least = 0, *greatest = -5;
-    return sim_says(0);
-}
-SIM_HOST cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-    if (sim_program_is_in_kernel())
-        return cudaSuccess;
-    return sim_error(sim_stream_destroy(sim_stream_of(stream)));
-}
-SIM_HOST cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
-    if (sim_is_captured(stream))
-        return sim_says(cudaErrorStreamCaptureUnsupported);
-    return sim_error(sim_stream_wait(sim_stream_of(stream)));
-}
-SIM_HOST cudaError_t cudaStreamQuery(cudaStream_t stream) {
-    return cudaStreamSynchronize(stream);
-}
-struct sim_event;
-SIM_HOST cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
-    if (sim_joins_capture(stream, event))
-        return sim_says(0);
-    return sim_error(sim_stream_wait_for_event(sim_stream_of(stream), (sim_event *)event));
-}
-typedef void (*cudaHostFn_t)(void *);
-typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void *);
-/* When the stream calls a function, the stream's earlier work is done. */
-SIM_WHERE_CALLED SIM_HOST cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
-                                                         void *data) {
-    if (sim_is_captured(stream))
-        return sim_capture(stream, [=](cudaStream_t on) { return cudaLaunchHostFunc(on, function, data); });
-    cudaError_t error = cudaStreamSynchronize(stream);
-    if (!error)
-        function(data);
-    return error;
-}
-SIM_WHERE_CALLED SIM_HOST cudaError_t cudaStreamAddCallback(cudaStream_t stream,
-                                                            cudaStreamCallback_t function, void *data,
-                                                            unsigned) {
-    cudaError_t error = cudaStreamSynchronize(stream);
-    function(stream, error, data);
-    return error;
-}
-SIM_HOST cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
-    return sim_error(sim_event_create((sim_event **)event, !(flags & cudaEventDisableTiming)));
-}
-SIM_HOST cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned flags = cudaEventDefault) {
-    return cudaEventCreateWithFlags(event, flags);
-}
-SIM_HOST cudaError_t cudaEventDestroy(cudaEvent_t event) {
-    return sim_error(sim_event_destroy((sim_event *)event));
-}
-SIM_HOST cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0) {
-    if (sim_is_recorded_in_capture(event, stream))
-        return sim_says(0);
-    return sim_error(sim_event_record((sim_event *)event, sim_stream_of(stream)));
-}
-SIM_HOST cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-    return sim_error(sim_event_wait((sim_event *)event));
-}
-SIM_HOST cudaError_t cudaEventQuery(cudaEvent_t event) {
-    return cudaEventSynchronize(event);
-}
-SIM_HOST cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
-    return sim_error(sim_event_elapsed(milliseconds, (sim_event *)begin, (sim_event *)end));
-}
+#include "program_streams.hpp"
 #include "program_pools.hpp"
 #include "program_arrays.hpp"
 #include "program_launch.hpp"

@@ -132,6 +132,28 @@ SIM_HOST cudaError_t cudaMemcpyFromArray(void *to, cudaArray_const_t from, size_
                                          cudaMemcpyKind kind, SIM_CALLED) {
     return cudaMemcpy(to, sim_in_array(from, x, y), bytes, kind, sim_file, sim_line);
 }
+SIM_HOST cudaError_t cudaMemcpyToArrayAsync(cudaArray_t to, size_t x, size_t y, const void *from,
+                                            size_t bytes, cudaMemcpyKind kind, cudaStream_t stream = 0,
+                                            SIM_CALLED) {
+    return cudaMemcpyAsync(sim_in_array(to, x, y), from, bytes, kind, stream, sim_file, sim_line);
+}
+SIM_HOST cudaError_t cudaMemcpyFromArrayAsync(void *to, cudaArray_const_t from, size_t x, size_t y,
+                                              size_t bytes, cudaMemcpyKind kind, cudaStream_t stream = 0,
+                                              SIM_CALLED) {
+    return cudaMemcpyAsync(to, sim_in_array(from, x, y), bytes, kind, stream, sim_file, sim_line);
+}
+SIM_HOST cudaError_t cudaMemcpy2DArrayToArray(cudaArray_t to, size_t to_x, size_t to_y,
+                                              cudaArray_const_t from, size_t x, size_t y, size_t width,
+                                              size_t rows, cudaMemcpyKind kind = cudaMemcpyDeviceToDevice,
+                                              SIM_CALLED) {
+    return cudaMemcpy2DToArray(to, to_x, to_y, sim_in_array(from, x, y), from->row_bytes(), width, rows, kind,
+                               sim_file, sim_line);
+}
+SIM_HOST cudaError_t cudaMemcpyArrayToArray(cudaArray_t to, size_t to_x, size_t to_y, cudaArray_const_t from,
+                                            size_t x, size_t y, size_t bytes,
+                                            cudaMemcpyKind kind = cudaMemcpyDeviceToDevice, SIM_CALLED) {
+    return cudaMemcpyToArray(to, to_x, to_y, sim_in_array(from, x, y), bytes, kind, sim_file, sim_line);
+}
 
 /* An array's part in a 3D copy, in bytes. Positions in an array are in elements, in plain memory in bytes. */
 SIM_HOST cudaPitchedPtr sim_pitched(cudaArray_t array, cudaPitchedPtr plain, cudaPos *position) {
@@ -160,6 +182,18 @@ SIM_HOST cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *copy, cudaStream
 }
 SIM_HOST cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *copy, SIM_CALLED) {
     return cudaMemcpy3DAsync(copy, 0, sim_file, sim_line, true);
+}
+/* Each of the extent's planes is set as a part of the pitched memory. */
+SIM_HOST cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent,
+                                       cudaStream_t stream = 0, SIM_CALLED) {
+    cudaError_t error = cudaSuccess;
+    for (size_t z = 0; z < extent.depth && !error; z++)
+        error = cudaMemset2DAsync((char *)to.ptr + z * to.pitch * to.ysize, to.pitch, value, extent.width,
+                                  extent.height, stream, sim_file, sim_line);
+    return error;
+}
+SIM_HOST cudaError_t cudaMemset3D(cudaPitchedPtr to, int value, cudaExtent extent, SIM_CALLED) {
+    return cudaMemset3DAsync(to, value, extent, 0, sim_file, sim_line);
 }
 
 /* ---- Texture and surface objects ---- */

@@ -11,6 +11,8 @@ typedef std::function<cudaError_t(cudaStream_t)> sim_operation;
 /* ../program/host.cpp */
 bool sim_is_captured(cudaStream_t stream);
 cudaError_t sim_capture(cudaStream_t stream, sim_operation run);
+/* A call that no graph can do ends in an error, and so does the capture. */
+cudaError_t sim_spoils_capture(cudaStream_t stream);
 /* Whether the event is one of a captured stream, which the other stream joins; or becomes one of it. */
 bool sim_joins_capture(cudaStream_t stream, cudaEvent_t event);
 bool sim_is_recorded_in_capture(cudaEvent_t event, cudaStream_t stream);

@@ -273,7 +273,13 @@ SIM_HOST cudaError_t cudaDeviceReset() {
 SIM_HOST cudaError_t cudaThreadExit() {
     return cudaDeviceReset();
 }
-SIM_HOST cudaError_t cudaSetDeviceFlags(unsigned) {
+inline unsigned sim_device_flags; /* stored, with no effect */
+SIM_HOST cudaError_t cudaSetDeviceFlags(unsigned flags) {
+    sim_device_flags = flags;
+    return sim_says(0);
+}
+SIM_HOST cudaError_t cudaGetDeviceFlags(unsigned *flags) {
+    *flags = sim_device_flags;
     return sim_says(0);
 }
 /* Limits are stored but have no effect; they start with CUDA's values. */

@@ -32,14 +32,17 @@ struct sim_texture {
 };
 
 /* The texture, if its texels have type T or are converted to it. */
-template <class T> SIM_INLINE const sim_texture &sim_texture_of(cudaTextureObject_t texture) {
+SIM_INLINE const sim_texture &sim_texture_with(cudaTextureObject_t texture, size_t bytes_read) {
     static const sim_site here = {__FILE__, __LINE__};
     const sim_texture &t = *(const sim_texture *)texture;
     int bytes = t.conversion ? t.channels * (int)sizeof(float) : t.texel_bytes;
-    if (bytes != sizeof(T))
+    if ((size_t)bytes != bytes_read)
         sim_assertion_failed(
             &here, "a texture's or surface's elements have the type that the kernel reads or writes");
     return t;
+}
+template <class T> SIM_INLINE const sim_texture &sim_texture_of(cudaTextureObject_t texture) {
+    return sim_texture_with(texture, sizeof(T));
 }
 
 SIM_INLINE float sim_converted(const void *elements, int i, int conversion) {
@@ -77,14 +80,19 @@ SIM_INLINE int sim_addressed(int i, int size, int mode) {
     return j < size ? j : period - 1 - j;
 }
 
-template <class T> SIM_INLINE T sim_texel(const sim_texture &t, int x, int y, int z) {
+/* NULL for a border. */
+SIM_INLINE const char *sim_texel_place(const sim_texture &t, int x, int y, int z) {
     x = sim_addressed(x, t.width, t.address_modes[0]);
     y = sim_addressed(y, t.height, t.address_modes[1]);
     z = sim_addressed(z, t.depth, t.address_modes[2]);
     if (x < 0 || y < 0 || z < 0)
-        return T();
+        return 0;
     const char *row = (const char *)t.data + ((size_t)z * t.height + y) * t.row_bytes;
-    return sim_texel_at<T>(t, row + (size_t)x * t.texel_bytes);
+    return row + (size_t)x * t.texel_bytes;
+}
+template <class T> SIM_INLINE T sim_texel(const sim_texture &t, int x, int y, int z) {
+    const char *place = sim_texel_place(t, x, y, z);
+    return place ? sim_texel_at<T>(t, place) : T();
 }
 
 template <class T> struct sim_channels { /* a vector's channels, as floats to weigh */
@@ -207,16 +215,21 @@ SIM_INLINE T texCubemapLayered(cudaTextureObject_t texture, float x, float y, fl
 }
 
 /* Four texels around a place, one channel of each: counter-clockwise, from the lower left one on. */
+/* T has four elements, and is one channel of four texels, however many channels these have. */
 template <class T> SIM_INLINE T tex2Dgather(cudaTextureObject_t texture, float x, float y, int channel = 0) {
-    const sim_texture &t = sim_texture_of<T>(texture);
     static_assert(sim_channels<T>::count == 4, "tex2Dgather() gives a vector of 4 elements");
+    using E = typename sim_channels<T>::element;
+    size_t channels = (size_t)((const sim_texture *)texture)->channels;
+    const sim_texture &t = sim_texture_with(texture, channels * sizeof(E));
     int left = (int)floorf((t.is_normalized ? x * (float)t.width : x) - 0.5f);
     int top = (int)floorf((t.is_normalized ? y * (float)t.height : y) - 0.5f);
     T four{};
     for (int i = 0; i < 4; i++) {
-        T texel = sim_texel<T>(t, left + (i == 1 || i == 2), top + (i < 2), 0);
-        ((typename sim_channels<T>::element *)&four)[i] =
-            ((typename sim_channels<T>::element *)&texel)[channel];
+        const char *place = sim_texel_place(t, left + (i == 1 || i == 2), top + (i < 2), 0);
+        E &element = ((E *)&four)[i];
+        if (place)
+            element =
+                t.conversion ? (E)sim_converted(place, channel, t.conversion) : ((const E *)place)[channel];
     }
     return four;
 }

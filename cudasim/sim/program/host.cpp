@@ -10,6 +10,7 @@
 struct capturing {
     cudaGraph_t graph;
     cudaStream_t origin; /* the stream that the capture began with; others join it by events */
+    std::shared_ptr<bool> is_spoilt;
 };
 static std::map<cudaStream_t, capturing> &captured() {
     static std::map<cudaStream_t, capturing> known;
@@ -40,7 +41,18 @@ bool sim_is_recorded_in_capture(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     if (stream == 0 || sim_is_captured(stream))
         return sim_says(stream ? cudaErrorIllegalState : cudaErrorStreamCaptureUnsupported);
-    captured()[stream] = {new CUgraph_st(), stream};
+    captured()[stream] = {new CUgraph_st(), stream, std::make_shared<bool>(false)};
+    return sim_says(cudaSuccess);
+}
+cudaError_t sim_spoils_capture(cudaStream_t stream) {
+    *captured()[stream].is_spoilt = true;
+    return sim_says(cudaErrorStreamCaptureUnsupported);
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
+    auto found = captured().find(stream);
+    *status = found == captured().end()  ? cudaStreamCaptureStatusNone
+              : *found->second.is_spoilt ? cudaStreamCaptureStatusInvalidated
+                                         : cudaStreamCaptureStatusActive;
     return sim_says(cudaSuccess);
 }
 /* Streams that have joined by an event are captured no longer either. */
@@ -48,10 +60,15 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
     auto found = captured().find(stream);
     if (found == captured().end() || found->second.origin != stream)
         return sim_says(found == captured().end() ? cudaErrorIllegalState : cudaErrorStreamCaptureUnmatched);
-    *graph = found->second.graph;
+    capturing ended = found->second;
     for (auto each = captured().begin(); each != captured().end();)
         each = each->second.origin == stream ? captured().erase(each) : std::next(each);
-    return sim_says(cudaSuccess);
+    *graph = ended.graph;
+    if (*ended.is_spoilt) {
+        *graph = 0;
+        delete ended.graph;
+    }
+    return sim_says(*graph ? cudaSuccess : cudaErrorStreamCaptureInvalidated);
 }
 static cudaGraphNode_t last_node(cudaGraph_t graph) {
     return graph->nodes.empty() ? 0 : graph->nodes.back().get();

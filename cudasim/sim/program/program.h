@@ -125,7 +125,8 @@ struct sim_use {
     const char *by; /* a kernel or a function */
 };
 
-int sim_stream_create(struct sim_stream **stream, bool is_blocking);
+int sim_stream_create(struct sim_stream **stream, bool is_blocking, int priority);
+int sim_stream_made_with(struct sim_stream *stream, bool *is_blocking, int *priority);
 int sim_stream_destroy(struct sim_stream *stream);
 int sim_stream_wait(struct sim_stream *stream);
 int sim_stream_wait_for_event(struct sim_stream *stream, struct sim_event *event);

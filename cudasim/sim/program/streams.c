@@ -24,7 +24,8 @@ struct clock {
 struct sim_stream {
     unsigned stamp;
     int device;
-    bool is_blocking;   /* it and the legacy default stream wait for each other */
+    bool is_blocking; /* it and the legacy default stream wait for each other */
+    int priority;
     unsigned number;    /* of its entry in clocks */
     struct clock clock; /* its own entry counts its operations */
     struct sim_stream *next;
@@ -65,9 +66,9 @@ static struct sim_moment latest(const struct sim_stream *stream) {
     return (struct sim_moment){stream->number, stream->clock.of[stream->number]};
 }
 
-static struct sim_stream *add(int device, bool is_blocking) {
+static struct sim_stream *add(int device, bool is_blocking, int priority) {
     struct sim_stream *made = sim_program_memory(NULL, sizeof *made), **over = &streams;
-    *made = (struct sim_stream){STREAM, device, is_blocking, stream_count, {NULL, 0}, NULL};
+    *made = (struct sim_stream){STREAM, device, is_blocking, priority, stream_count, {NULL, 0}, NULL};
     /* A destroyed stream leaves its number to a new one when the host has waited for it. */
     while (*over && ((*over)->stamp == STREAM || !has(&host, latest(*over))))
         over = &(*over)->next;
@@ -93,7 +94,7 @@ static struct sim_stream *meant(struct sim_stream *stream) {
     int device = sim_device_now();
     if (!is_default(stream))
         return stream;
-    return defaults[device] ? defaults[device] : (defaults[device] = add(device, true));
+    return defaults[device] ? defaults[device] : (defaults[device] = add(device, true, 0));
 }
 
 /* What comes before the next thing in the stream, which is asked for now. */
@@ -201,11 +202,20 @@ int sim_stream_device(const struct sim_stream *stream) {
     return is_default(stream) ? sim_device_now() : stream->device;
 }
 
-int sim_stream_create(struct sim_stream **stream, bool is_blocking) {
+int sim_stream_create(struct sim_stream **stream, bool is_blocking, int priority) {
     if (!stream)
         return sim_program_error(1);
     meant(NULL); /* the default stream is there from the beginning */
-    *stream = add(sim_device_now(), is_blocking);
+    *stream = add(sim_device_now(), is_blocking, priority);
+    return sim_program_error(0);
+}
+
+int sim_stream_made_with(struct sim_stream *stream, bool *is_blocking, int *priority) {
+    if (!sim_stream_exists(stream))
+        return sim_program_error(INVALID_HANDLE);
+    stream = meant(stream);
+    *is_blocking = stream->is_blocking;
+    *priority = stream->priority;
     return sim_program_error(0);
 }
 
