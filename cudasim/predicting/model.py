@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from cudasim.predicting.pace import clocks_of_blocks
 from cudasim.predicting.pipes import busy_of
 from cudasim.predicting.sampling import Sample
 from cudasim.predicting.statements import Statements
+from cudasim.predicting.units import l2_seconds_of_ncu, units_of
 
 
 @dataclass(frozen=True)
@@ -278,27 +279,6 @@ def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fit
 _STARTED = 1.21
 
 
-def _units(
-    busy: dict[str, float], l2: float, dram: float, fills: float, seconds: float, fitted: Efficiencies
-) -> dict[str, float]:
-    """The part of its peak that each unit of ncu's speed-of-light page reaches. L1 has the requests of the
-    LSU in it. L2 has what DRAM fills it with, and where it has two halves what goes from one to the other;
-    it has not what few slices work at while the others have nothing to do."""
-    peaks = {"issue slots": fitted.issue, "LSU": fitted.lsu, "constants": 0.79}  # as ncu said of the table
-    parts = {name: of * peaks.get(name, fitted.pipes) / seconds for name, of in busy.items()}
-    l1 = parts.pop("L1 and shared memory")
-    requests = parts.pop("LSU", 0.0)
-    return {
-        "compute": max([requests, *parts.values()]),
-        "L1": max(l1, 1.06 * requests),
-        "L2": min(1.0, max(_BOTH_HALVES * l2, fills) / seconds),
-        "DRAM": dram / seconds,
-    }
-
-
-_BOTH_HALVES = 1.37  # ncu's L2 throughput of streams on an H200, by their bytes
-
-
 def _busiest(code: MachineCode, sample: Sample, files: Statements) -> tuple[np.ndarray, np.ndarray]:
     """By how much oftener the busiest warp of a thread block, and of all, runs each block of the code than
     warps do on average."""
@@ -333,6 +313,27 @@ def predict_terms(
     fitted: Efficiencies = EFFICIENCIES,
 ) -> Terms:
     """The terms of a launch whose blocks the card can hold."""
+    updating = atomic_clocks(sample, sharing, atomic_lines(code, flow, files), fitted.atomic) / card.clock_hz
+    found = _terms(code, flow, sample, sharing, card, held, files, updating, fitted)
+    if card.ncu_clock_hz == card.clock_hz:
+        return found
+    at_ncu = card.at_clock(card.ncu_clock_hz)
+    of_ncu = _terms(code, flow, sample, sharing, at_ncu, held, files, updating, fitted)
+    return replace(found, units=of_ncu.units)
+
+
+def _terms(
+    code: MachineCode,
+    flow: Flow,
+    sample: Sample,
+    sharing: Sharing,
+    card: Card,
+    held: Occupancy,
+    files: Statements,
+    updating: float,
+    fitted: Efficiencies,
+) -> Terms:
+    """With both kinds of units at the card's clock. updating: seconds of L2 for atomics."""
     blocks_at_once = held.blocks * card.multiprocessors
     traffic = traffic_of(sample, sharing, card, blocks_at_once)
     local = local_of(code, flow, sample, card, held)
@@ -365,7 +366,8 @@ def predict_terms(
     busy["issue slots"] = instructions / card.schedulers / fitted.issue
     busy["constants"] = _constants(sample)
     merged = _merged(code, flow, sample, files)
-    memory = _memory_clocks(sample, merged, _issued(code, flow, sample, files), card, fitted)
+    issued = _issued(code, flow, sample, files)
+    memory = _memory_clocks(sample, merged, issued, card, fitted)
     of_local = fitted.line * (local.read + local.written) / 4 + fitted.fill * local.lost * local.read
     busy["L1 and shared memory"] = (sum(memory.values()) + of_local) / fitted.pipes
 
@@ -393,9 +395,7 @@ def predict_terms(
     )
     l2_bytes = traffic.l2_read + atomics + 32 * sample.scale * _written(sample, merged, fitted)
     l2_bytes += 32 * sample.scale * (local.lost * local.read + local.written)
-    updating = atomic_clocks(sample, sharing, atomic_lines(code, flow, files), fitted.atomic)
-    of_bytes = l2_bytes / (card.l2_bandwidth * fitted.l2)
-    l2 = of_bytes + updating / card.clock_hz
+    l2 = l2_bytes / (card.l2_bandwidth * fitted.l2) + updating
     dram = (traffic.dram_read + traffic.dram_written) / (card.dram_bandwidth * fitted.dram)
     starts = _STARTED * sample.total / card.clock_hz
     # What goes to DRAM goes through L2 meanwhile.
@@ -403,17 +403,13 @@ def predict_terms(
     seconds = running + card.launch_seconds
     in_all = {name: clocks * each / card.clock_hz for name, clocks in of_block.items()}
     rounds = each / held.blocks
-    of_dram = card.l2_of_dram
-    fills = of_dram["read"] * traffic.dram_read + of_dram["written"] * traffic.dram_written
-    fills /= card.dram_bytes_per_second
+    # The part of its peak that each part has when it is busy all the time; that of constants as ncu said.
+    peaks = dict.fromkeys(in_all, fitted.pipes) | {"issue slots": fitted.issue, "constants": 0.79}
+    peaks["LSU"] = fitted.lsu
+    l2_of_ncu = l2_seconds_of_ncu(sample, merged, local, card)
 
-    def units(slower: float) -> dict[str, float]:
-        """With multiprocessors so much slower, and without what a launch costs that does nothing."""
-        there = max(starts * slower, _norm(fitted.norm, on_processors * slower, max(l2, dram)))
-        parts = {name: of * slower for name, of in in_all.items()}
-        found = _units(parts, of_bytes, dram * card.dram_efficiency, fills, there, fitted)
-        return found | {"L1": found["L1"] / min(1.0, each)}  # of those that have blocks
-
+    units = units_of(in_all, l2_of_ncu, traffic, card, running, peaks)
+    units["L1"] /= min(1.0, each)  # of the multiprocessors that have blocks
     return Terms(
         in_all,
         clocks_alone * math.ceil(rounds) / card.clock_hz,
@@ -425,8 +421,8 @@ def predict_terms(
         traffic,
         instructions * sample.scale,
         clocks_alone,
-        units(card.clock_hz / card.ncu_clock_hz),
-        units(1.0),
+        units,
+        units,
         alone,
         {name: float(clocks) / warps for name, clocks in _weighted(waits, flow.runs).items()},
         starts,
