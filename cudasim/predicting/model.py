@@ -252,6 +252,29 @@ def _memory_clocks(
     return {"shared memory": shared * 128 / card.shared_bytes_per_clock, "L1": l1}
 
 
+def _without_lanes(
+    code: MachineCode,
+    flow: Flow,
+    sample: Sample,
+    merged: dict[Instruction, tuple[float, float]],
+    issued: dict[Instruction, float],
+) -> float:
+    """Clocks of shared memory's path for what the counts have not: shuffles, a thread's index, and loads and
+    stores whose guard no lane of the warp meets. Each is a wavefront like any other (of sums by a tree in
+    shared memory, ncu counts 27 wavefronts a warp on an H100, as many as machine instructions, where 5.6 have
+    lanes)."""
+    executed = others = 0.0
+    for one, runs in flow.executed(code):
+        executed += runs if one.name in ("LDS", "STS", "ATOMS") else 0.0
+        others += runs if one.name == "SHFL" or (one.name == "S2R" and "SR_TID" in one.operands) else 0.0
+    made = 0.0
+    for one in sample.instructions:
+        if one.space == "shared":
+            part, times = merged.get(one, (0.0, 1.0))
+            made += issued.get(one, 1.0) * one.requests * (1 - part + part / times)
+    return max(0.0, executed - made) + others
+
+
 def _constants(sample: Sample) -> float:
     """Clocks of the cache of constants, which serves the lanes of a request one address after another (CUDA
     C++ Programming Guide, "Constant Memory")."""
@@ -368,6 +391,7 @@ def _terms(
     merged = _merged(code, flow, sample, files)
     issued = _issued(code, flow, sample, files)
     memory = _memory_clocks(sample, merged, issued, card, fitted)
+    memory["without lanes"] = _without_lanes(code, flow, sample, merged, issued)
     of_local = fitted.line * (local.read + local.written) / 4 + fitted.fill * local.lost * local.read
     busy["L1 and shared memory"] = (sum(memory.values()) + of_local) / fitted.pipes
 
