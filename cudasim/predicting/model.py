@@ -420,7 +420,7 @@ def _terms(
     l2_bytes = traffic.l2_read + atomics + 32 * sample.scale * _written(sample, merged, fitted)
     l2_bytes += 32 * sample.scale * (local.lost * local.read + local.written)
     l2 = l2_bytes / (card.l2_bandwidth * fitted.l2) + updating
-    dram = (traffic.dram_read + traffic.dram_written) / (card.dram_bandwidth * fitted.dram)
+    dram = traffic.dram_bytes(card) / (card.dram_bandwidth * fitted.dram)
     starts = _STARTED * sample.total / card.clock_hz
     # What goes to DRAM goes through L2 meanwhile.
     running = max(starts, _norm(fitted.norm, on_processors, max(l2, dram)))
