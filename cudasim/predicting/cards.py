@@ -9,7 +9,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parent / "cards"
@@ -85,6 +85,15 @@ class Card:
     @property
     def l2_bandwidth(self) -> float:
         return self.l2_bytes_per_clock * self.clock_hz
+
+    def at_clock(self, clock_hz: float) -> Card:
+        """The card with its multiprocessors at another clock: what is beyond their L1 takes the same
+        time, and so another number of their clocks."""
+        changed, l1 = clock_hz / self.clock_hz, self.latency["l1"]
+        beyond = {name: l1 + (self.latency[name] - l1) * changed for name in ("l2", "dram", "atomic_global")}
+        l2 = self.l2_bytes_per_clock / changed
+        latency = {**self.latency, **beyond}
+        return replace(self, clock_hz=clock_hz, l2_bytes_per_clock=l2, latency=latency)
 
     def l1_beside(self, blocks: float, shared_bytes: int) -> float:
         """The bytes of L1 that so many blocks on a multiprocessor leave beside their shared memory."""

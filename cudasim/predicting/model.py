@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from cudasim.predicting.pace import clocks_of_blocks
 from cudasim.predicting.pipes import busy_of
 from cudasim.predicting.sampling import Sample
 from cudasim.predicting.statements import Statements
+from cudasim.predicting.units import l2_seconds_of_ncu, units_of
 
 
 @dataclass(frozen=True)
@@ -251,6 +252,29 @@ def _memory_clocks(
     return {"shared memory": shared * 128 / card.shared_bytes_per_clock, "L1": l1}
 
 
+def _without_lanes(
+    code: MachineCode,
+    flow: Flow,
+    sample: Sample,
+    merged: dict[Instruction, tuple[float, float]],
+    issued: dict[Instruction, float],
+) -> float:
+    """Clocks of shared memory's path for what the counts have not: shuffles, a thread's index, and loads and
+    stores whose guard no lane of the warp meets. Each is a wavefront like any other (of sums by a tree in
+    shared memory, ncu counts 27 wavefronts a warp on an H100, as many as machine instructions, where 5.6 have
+    lanes)."""
+    executed = others = 0.0
+    for one, runs in flow.executed(code):
+        executed += runs if one.name in ("LDS", "STS", "ATOMS") else 0.0
+        others += runs if one.name == "SHFL" or (one.name == "S2R" and "SR_TID" in one.operands) else 0.0
+    made = 0.0
+    for one in sample.instructions:
+        if one.space == "shared":
+            part, times = merged.get(one, (0.0, 1.0))
+            made += issued.get(one, 1.0) * one.requests * (1 - part + part / times)
+    return max(0.0, executed - made) + others
+
+
 def _constants(sample: Sample) -> float:
     """Clocks of the cache of constants, which serves the lanes of a request one address after another (CUDA
     C++ Programming Guide, "Constant Memory")."""
@@ -276,27 +300,6 @@ def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fit
 # Clocks in which a GPU starts a block: launches of 65536 blocks or more of 64 or 128 threads that did
 # different things took 1.21 to 1.25 for each (11 of an H100, 11 of an H200).
 _STARTED = 1.21
-
-
-def _units(
-    busy: dict[str, float], l2: float, dram: float, fills: float, seconds: float, fitted: Efficiencies
-) -> dict[str, float]:
-    """The part of its peak that each unit of ncu's speed-of-light page reaches. L1 has the requests of the
-    LSU in it. L2 has what DRAM fills it with, and where it has two halves what goes from one to the other;
-    it has not what few slices work at while the others have nothing to do."""
-    peaks = {"issue slots": fitted.issue, "LSU": fitted.lsu, "constants": 0.79}  # as ncu said of the table
-    parts = {name: of * peaks.get(name, fitted.pipes) / seconds for name, of in busy.items()}
-    l1 = parts.pop("L1 and shared memory")
-    requests = parts.pop("LSU", 0.0)
-    return {
-        "compute": max([requests, *parts.values()]),
-        "L1": max(l1, 1.06 * requests),
-        "L2": min(1.0, max(_BOTH_HALVES * l2, fills) / seconds),
-        "DRAM": dram / seconds,
-    }
-
-
-_BOTH_HALVES = 1.37  # ncu's L2 throughput of streams on an H200, by their bytes
 
 
 def _busiest(code: MachineCode, sample: Sample, files: Statements) -> tuple[np.ndarray, np.ndarray]:
@@ -333,6 +336,27 @@ def predict_terms(
     fitted: Efficiencies = EFFICIENCIES,
 ) -> Terms:
     """The terms of a launch whose blocks the card can hold."""
+    updating = atomic_clocks(sample, sharing, atomic_lines(code, flow, files), fitted.atomic) / card.clock_hz
+    found = _terms(code, flow, sample, sharing, card, held, files, updating, fitted)
+    if card.ncu_clock_hz == card.clock_hz:
+        return found
+    at_ncu = card.at_clock(card.ncu_clock_hz)
+    of_ncu = _terms(code, flow, sample, sharing, at_ncu, held, files, updating, fitted)
+    return replace(found, units=of_ncu.units)
+
+
+def _terms(
+    code: MachineCode,
+    flow: Flow,
+    sample: Sample,
+    sharing: Sharing,
+    card: Card,
+    held: Occupancy,
+    files: Statements,
+    updating: float,
+    fitted: Efficiencies,
+) -> Terms:
+    """With both kinds of units at the card's clock. updating: seconds of L2 for atomics."""
     blocks_at_once = held.blocks * card.multiprocessors
     traffic = traffic_of(sample, sharing, card, blocks_at_once)
     local = local_of(code, flow, sample, card, held)
@@ -365,7 +389,9 @@ def predict_terms(
     busy["issue slots"] = instructions / card.schedulers / fitted.issue
     busy["constants"] = _constants(sample)
     merged = _merged(code, flow, sample, files)
-    memory = _memory_clocks(sample, merged, _issued(code, flow, sample, files), card, fitted)
+    issued = _issued(code, flow, sample, files)
+    memory = _memory_clocks(sample, merged, issued, card, fitted)
+    memory["without lanes"] = _without_lanes(code, flow, sample, merged, issued)
     of_local = fitted.line * (local.read + local.written) / 4 + fitted.fill * local.lost * local.read
     busy["L1 and shared memory"] = (sum(memory.values()) + of_local) / fitted.pipes
 
@@ -393,27 +419,21 @@ def predict_terms(
     )
     l2_bytes = traffic.l2_read + atomics + 32 * sample.scale * _written(sample, merged, fitted)
     l2_bytes += 32 * sample.scale * (local.lost * local.read + local.written)
-    updating = atomic_clocks(sample, sharing, atomic_lines(code, flow, files), fitted.atomic)
-    of_bytes = l2_bytes / (card.l2_bandwidth * fitted.l2)
-    l2 = of_bytes + updating / card.clock_hz
-    dram = (traffic.dram_read + traffic.dram_written) / (card.dram_bandwidth * fitted.dram)
+    l2 = l2_bytes / (card.l2_bandwidth * fitted.l2) + updating
+    dram = traffic.dram_bytes(card) / (card.dram_bandwidth * fitted.dram)
     starts = _STARTED * sample.total / card.clock_hz
     # What goes to DRAM goes through L2 meanwhile.
     running = max(starts, _norm(fitted.norm, on_processors, max(l2, dram)))
     seconds = running + card.launch_seconds
     in_all = {name: clocks * each / card.clock_hz for name, clocks in of_block.items()}
     rounds = each / held.blocks
-    of_dram = card.l2_of_dram
-    fills = of_dram["read"] * traffic.dram_read + of_dram["written"] * traffic.dram_written
-    fills /= card.dram_bytes_per_second
+    # The part of its peak that each part has when it is busy all the time; that of constants as ncu said.
+    peaks = dict.fromkeys(in_all, fitted.pipes) | {"issue slots": fitted.issue, "constants": 0.79}
+    peaks["LSU"] = fitted.lsu
+    l2_of_ncu = l2_seconds_of_ncu(sample, merged, local, card)
 
-    def units(slower: float) -> dict[str, float]:
-        """With multiprocessors so much slower, and without what a launch costs that does nothing."""
-        there = max(starts * slower, _norm(fitted.norm, on_processors * slower, max(l2, dram)))
-        parts = {name: of * slower for name, of in in_all.items()}
-        found = _units(parts, of_bytes, dram * card.dram_efficiency, fills, there, fitted)
-        return found | {"L1": found["L1"] / min(1.0, each)}  # of those that have blocks
-
+    units = units_of(in_all, l2_of_ncu, traffic, card, running, peaks)
+    units["L1"] /= min(1.0, each)  # of the multiprocessors that have blocks
     return Terms(
         in_all,
         clocks_alone * math.ceil(rounds) / card.clock_hz,
@@ -425,8 +445,8 @@ def predict_terms(
         traffic,
         instructions * sample.scale,
         clocks_alone,
-        units(card.clock_hz / card.ncu_clock_hz),
-        units(1.0),
+        units,
+        units,
         alone,
         {name: float(clocks) / warps for name, clocks in _weighted(waits, flow.runs).items()},
         starts,

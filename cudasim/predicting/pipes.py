@@ -119,7 +119,10 @@ def busy_of(instruction: MachineInstruction, card: Card, mma_efficiency: float) 
         rate = card.tensor.get(of) or card.tensor.get("fp16") or 1.0
         is_group = re.search(r"\.\d+x\d+x\d+", instruction.opcode)
         return kind, operations / (rate if is_group else rate * mma_efficiency)
-    return kind, 32.0 / card.lanes[kind]
+    # A multiply-add with a result of 64 bits keeps its pipe busy for twice as long: of a product of matrices
+    # with two of them for each k ncu says 65 % on an H100, which those and its floats then make up.
+    clocks = 2.0 if kind == "imad" and ".WIDE" in instruction.opcode else 1.0
+    return kind, clocks * 32.0 / card.lanes[kind]
 
 
 _LATENCY = {

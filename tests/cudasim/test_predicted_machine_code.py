@@ -6,9 +6,11 @@ import pytest
 import cudasim
 from cudasim.predicting import machine_code
 from cudasim.predicting.caches import local_of
+from cudasim.predicting.cards import card
 from cudasim.predicting.flow import Flow, _loops
 from cudasim.predicting.machine_code import EXIT, Block, MachineInstruction
 from cudasim.predicting.pace import _before
+from cudasim.predicting.pipes import busy_of
 
 needs_nvcc = pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
 
@@ -364,3 +366,9 @@ def test_an_unrolled_loop_makes_no_part_of_a_round():
     assert max(products) >= 4
     assert sum(of * runs for of, runs in zip(products, one.flow.runs, strict=True)) == pytest.approx(9)
     assert not any(runs for of, runs in zip(products, one.flow.runs, strict=True) if of >= 4)
+
+
+def test_a_multiply_add_of_integers_with_a_wide_result_takes_twice_as_long():
+    plain, wide = (MachineInstruction(0, "", name, "R2, R3, R4, R6", ()) for name in ("IMAD", "IMAD.WIDE"))
+    clocks = [busy_of(one, card("H100"), 1.0)[1] for one in (plain, wide)]
+    assert clocks == [0.5, 1.0]

@@ -7,7 +7,7 @@ import pytest
 
 import cudasim
 from cudasim.predicting import machine_code
-from cudasim.predicting.caches import _far_apart, _union, sharing_of, traffic_of
+from cudasim.predicting.caches import Traffic, _far_apart, _union, sharing_of, traffic_of
 from cudasim.predicting.cards import card
 from cudasim.predicting.sampling import take_sample
 
@@ -143,3 +143,21 @@ def test_loads_that_nvcc_joins_before_a_branch_hit_as_those_of_its_two_ways_do()
     launch = cudasim.kernel(source)[1, 256]
     waits = cudasim.predict(launch, np.zeros(256, np.int32), 100, gpu="H100").on[0].terms.waits
     assert waits["long scoreboard"] < 100 * 60
+
+
+def test_what_a_launch_reads_sends_others_written_lines_to_dram():
+    """A third of L2 waits to be written at any time: all of it, where a launch brings more than L2 holds."""
+    of = card("H100")
+    read, little = (Traffic(bytes_, 0.0, bytes_, 0.0, 0.0) for bytes_ in (2.0 * of.l2_bytes, 3e6))
+    assert read.dram_bytes(of) == pytest.approx((2 + 1 / 3) * of.l2_bytes)
+    assert little.dram_bytes(of) == pytest.approx(4e6)
+    writes = Traffic(1e8, 1e8, 1e8, 1e8, 0.0)
+    assert writes.dram_bytes(of) == 2e8
+
+
+def test_at_another_clock_what_is_beyond_l1_takes_the_same_time():
+    of = card("H100")
+    slow = of.at_clock(of.clock_hz / 2)
+    assert slow.l2_bandwidth == of.l2_bandwidth and slow.latency["fma"] == of.latency["fma"]
+    beyond = [(one.latency["dram"] - one.latency["l1"]) / one.clock_hz for one in (of, slow)]
+    assert beyond[0] == pytest.approx(beyond[1])
