@@ -133,12 +133,15 @@ def copy_linked_files(page: BeautifulSoup, path: Path, target: Path):
             link.attrs = {}
 
 
-def dead_links(target: Path) -> list[str]:
+def read(path: Path) -> BeautifulSoup:
+    return BeautifulSoup(path.read_text(), "html.parser")
+
+
+def dead_links(target: Path, pages: dict[Path, BeautifulSoup]) -> list[str]:
     """Every link and every file of a page that is not there, and what would be fetched to show the page.
 
     A link to somebody else's page is not followed: nothing is fetched until a reader clicks on it.
     """
-    pages = {path: BeautifulSoup(path.read_text(), "html.parser") for path in pages_of(target)}
     anchors = {path: {tag["id"] for tag in page.select("[id]")} for path, page in pages.items()}
     dead = []
     for path, page in pages.items():
@@ -159,27 +162,27 @@ def dead_links(target: Path) -> list[str]:
     return dead
 
 
-def make(target: Path) -> list[str]:
-    """Makes the book in a folder; returns what is dead in it."""
+def make(target: Path) -> tuple[dict[Path, BeautifulSoup], list[str]]:
+    """Makes the book in a folder; returns its pages, and what is dead in them."""
     source = BOOK / "source"
     lay_out(source)
     make_pages(source, target)
     words = glossary()
-    for path in pages_of(target):
-        page = BeautifulSoup(path.read_text(), "html.parser")
+    pages = {path: read(path) for path in pages_of(target)}
+    for path, page in pages.items():
         copy_linked_files(page, path, target)
         if path.name != "glossary.html":
             depth = len(path.relative_to(target).parts) - 1
             explain_words(page, words, "../" * depth + "docs/glossary.html")
         path.write_text(str(page))
-    return dead_links(target)
+    return pages, dead_links(target, pages)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=BOOK / "html")
     target = parser.parse_args().folder.resolve()
-    dead = make(target)
+    _, dead = make(target)
     if dead:
         sys.exit("\n".join(dead))
     print(f"{target / 'index.html'}")
