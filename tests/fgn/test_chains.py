@@ -149,7 +149,7 @@ def test_constant_groups(name, version, device):
 
 @every_version
 @pytest.mark.memory
-def test_what_is_not_contiguous_or_aligned(version, device):
+def test_what_is_not_contiguous_or_aligned(version, device, equal_calls):
     chain = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], 8)
     x, parameters = random_inputs(chain, Shape(12, 32, 64, 8), device)
     skip_unless_it_runs(chain, Shape(12, 32, 64, 8), version, device)
@@ -192,7 +192,7 @@ DEFAULTS = {
 
 
 @pytest.mark.parametrize("case", DEFAULTS)
-def test_the_default_version(case, device):
+def test_the_default_version(case, device, equal_calls):
     shape, on_gpu, on_simulator = DEFAULTS[case]
     chain = with_groups(CHAINS["gemm_biasadd_hardtanh_mish_groupnorm"], shape.groups)
     expected = default_version(chain, shape, device)

@@ -42,7 +42,7 @@ def problems(seed: int, count: int):
 
 
 @pytest.mark.parametrize("dtype", ROUNDOFF)
-def test_random_chains(dtype, device):
+def test_random_chains(dtype, device, equal_calls):
     for chain, shape in problems(dtype.itemsize, 8):
         x, parameters = random_inputs(chain, shape, device, dtype=dtype)
         for name in random.Random(sum(shape)).sample(("bias", "norm_weight", "norm_bias"), 1):
