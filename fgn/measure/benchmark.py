@@ -64,6 +64,11 @@ class Subject(NamedTuple):
     call: Callable[[], object]
 
 
+# A GPU's third call may wait for its kernel to be compiled (fgn/native/jit.py); the last one is a call like
+# those that are timed.
+WARM_UPS = {"cuda": 4, "cpu": 2}
+
+
 class _CudaTimer:
     def __init__(self, device: torch.device, busy_cycles: int = 0):
         cache = torch.cuda.get_device_properties(device).L2_cache_size
@@ -122,7 +127,7 @@ def measure(
         counts = {}
         for name, call in calls.items():
             trial = []
-            for _ in range(2):
+            for _ in range(WARM_UPS[device.type]):
                 timer.start(call, trial)
                 timer.finish()
             counts[name] = int(np.clip(seconds / (trial[-1] * 1e-3), 5, at_most))
