@@ -1,6 +1,7 @@
 """compare, bench, the floor, records and plots: on small shapes, for what they say, not for the times."""
 
 import json
+import math
 
 import numpy as np
 import pandas as pd
@@ -142,7 +143,9 @@ def test_floor():
 
 def test_ceilings(device):
     machine = fgn.measure.measure_machine(device)
-    assert machine.dram_bytes_per_second > 1e9 and machine.product_operations_per_second["ieee"] > 1e9
+    # how much depends on the machine, and on what else runs there
+    assert 0 < machine.dram_bytes_per_second < math.inf
+    assert 0 < machine.product_operations_per_second["ieee"] < math.inf
 
 
 @pytest.fixture(scope="module")
