@@ -1,6 +1,6 @@
 """The C library as other programs use it: header, shared and static libraries, pkg-config and CMake files.
 
-    PREFIX/include/fgn.h
+    PREFIX/include/fgn.h, fgn_jit.h
     PREFIX/lib/libfgn_sim.so, libfgn_sim.a       the CPU simulator
     PREFIX/lib/libfgn_cuda.so, libfgn_cuda.a     the GPU library, where nvcc is
     PREFIX/lib/pkgconfig/fgn-sim.pc, fgn-cuda.pc
@@ -8,7 +8,7 @@
     PREFIX/lib/cmake/fgn/fgn-config-version.cmake
 
 The libraries that Python loads also export the simulator's functions, some with CUDA's names. The installed
-libraries export only the functions of `fgn.h`, so one process can load CUDA beside them.
+libraries export only the functions of these headers, so one process can load CUDA beside them.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from fgn.native.library import GPU, SIMULATOR, for_device
 from fgn.native.places import SOURCES
 
 EXPORTED = "fgn_*"
+PUBLIC_HEADERS = (SOURCES / "fgn.h", SOURCES / "jit" / "fgn_jit.h")
 # Libraries that a program links beside a static library.
 SYSTEM_LIBRARIES = {SIMULATOR: "-lm -lpthread", GPU: "-lcudart -lstdc++ -lm -lpthread"}
 CMAKE_TARGETS = {SIMULATOR: "sim", GPU: "cuda"}
@@ -100,8 +101,9 @@ def install(prefix: Path, device: str | None = None) -> list[Path]:
     for part in ("include", "lib/pkgconfig", "lib/cmake/fgn"):
         (prefix / part).mkdir(parents=True, exist_ok=True)
     for_cmake = prefix / "lib" / "cmake" / "fgn"
-    written = [prefix / "include" / "fgn.h"]
-    shutil.copyfile(SOURCES / "fgn.h", written[0])
+    written = [prefix / "include" / header.name for header in PUBLIC_HEADERS]
+    for header, to in zip(PUBLIC_HEADERS, written, strict=True):
+        shutil.copyfile(header, to)
     for name, text in (("fgn-config.cmake", CMAKE), ("fgn-config-version.cmake", CMAKE_VERSION)):
         written.append(for_cmake / name)
         written[-1].write_text(text)

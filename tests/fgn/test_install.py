@@ -113,11 +113,11 @@ def exported(library: Path) -> set[str]:
     return {line.split()[-1] for line in output_of(*command).splitlines() if len(line.split()) == 3}
 
 
-def test_only_functions_of_the_header_are_exported(prefix):
-    header = (prefix / "include" / "fgn.h").read_text()
+def test_only_functions_of_the_headers_are_exported(prefix):
+    headers = "".join((prefix / "include" / name).read_text() for name in ("fgn.h", "fgn_jit.h"))
     for library in ("libfgn_sim.so", "libfgn_sim.a"):
         names = exported(prefix / "lib" / library)
-        assert "fgn_run" in names and all(f"{name}(" in header for name in names), names
+        assert "fgn_run" in names and all(f"{name}(" in headers for name in names), names
 
 
 def test_the_gpu_library_as_others_link_it(gpu_prefix, prefix, tmp_path):
