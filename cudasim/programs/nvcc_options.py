@@ -11,58 +11,54 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-# The long names of short ones.
-_WITH_VALUE = {
-    **{"pre-include": "include", "library": "l", "define-macro": "D", "undefine-macro": "U"},
-    **{"include-path": "I", "system-include": "isystem", "library-path": "L", "output-file": "o", "x": "x"},
-    **{"std": "std", "compiler-options": "Xcompiler", "linker-options": "Xlinker", "options-file": "optf"},
-    **{"dependency-output": "MF", "dependency-target-name": "MT", "optimize": "O", "machine": "m"},
-    **{"gpu-architecture": "arch", "gpu-code": "code", "generate-code": "gencode", "entries": "e"},
-    **{"compiler-bindir": "ccbin", "archiver-binary": "arbin", "libdevice-directory": "ldir"},
-    **{"target-directory": "target-dir", "cudart": "cudart", "cudadevrt": "cudadevrt"},
-    **{"optimization-info": "opt-info", "Ofast-compile": "Ofc", "dopt": "dopt", "keep-dir": "keep-dir"},
-    **{"ftemplate-backtrace-limit": "ftemplate-backtrace-limit", "ftemplate-depth": "ftemplate-depth"},
-    **{"archive-options": "Xarchive", "ptxas-options": "Xptxas", "nvlink-options": "Xnvlink"},
-    **{"cudafe-options": "Xcudafe", "static-global-template-stub": "static-global-template-stub"},
-    **{"device-entity-has-hidden-visibility": "device-entity-has-hidden-visibility", "threads": "t"},
-    **{"split-compile": "split-compile", "split-compile-extended": "split-compile-extended"},
-    **{"fdevice-time-trace": "fdevice-time-trace", "time": "time", "maxrregcount": "maxrregcount"},
-    **{"relocatable-device-code": "rdc", "ftz": "ftz", "prec-div": "prec-div", "prec-sqrt": "prec-sqrt"},
-    **{"fmad": "fmad", "default-stream": "default-stream", "Werror": "Werror", "diag-error": "diag-error"},
-    **{"diag-suppress": "diag-suppress", "diag-warn": "diag-warn", "host-linker-script": "hls"},
-    **{"brief-diagnostics": "brief-diag", "jump-table-density": "jtd", "compress-mode": "compress-mode"},
-    **{"device-stack-protector": "device-stack-protector", "frandom-seed": "frandom-seed"},
-    "sanitize": "sanitize",
+# Those that mean something on a CPU: the short names of long ones.
+_KEPT_WITH_VALUE = {
+    "pre-include": "include",
+    "library": "l",
+    "define-macro": "D",
+    "undefine-macro": "U",
+    "include-path": "I",
+    "system-include": "isystem",
+    "library-path": "L",
+    "output-file": "o",
+    "x": "x",
+    "std": "std",
+    "compiler-options": "Xcompiler",
+    "linker-options": "Xlinker",
+    "options-file": "optf",
+    "dependency-output": "MF",
+    "dependency-target-name": "MT",
 }
-_ALONE = {
-    **{"compile": "c", "device-c": "dc", "device-link": "dlink", "link": "link", "shared": "shared"},
-    "lib": "lib",
-    **{"generate-dependencies-with-compile": "MD", "generate-nonsystem-dependencies-with-compile": "MMD"},
-    **{"generate-dependency-targets": "MP", "objdir-as-tempdir": "objtemp", "profile": "pg", "debug": "g"},
-    **{"device-debug": "G", "generate-line-info": "lineinfo", "dlink-time-opt": "dlto", "lto": "lto"},
-    **{"gen-opt-lto": "gen-opt-lto", "no-host-device-initializer-list": "nohdinitlist", "m64": "m64"},
-    **{"no-host-device-move-forward": "nohdmoveforward", "relaxed-constexpr": "relaxed-constexpr"},
-    **{"expt-relaxed-constexpr": "expt-relaxed-constexpr", "extended-lambda": "extended-lambda"},
-    **{"expt-extended-lambda": "expt-extended-lambda", "dont-use-profile": "noprof", "verbose": "v"},
-    **{"allow-unsupported-compiler": "allow-unsupported-compiler", "use-local-env": "use-local-env"},
-    **{"keep": "keep", "save-temps": "save-temps", "no-align-double": "no-align-double"},
-    **{"no-device-link": "nodlink", "use_fast_math": "use_fast_math", "disable-warnings": "w"},
-    **{"extra-device-vectorization": "extra-device-vectorization", "source-in-ptx": "src-in-ptx"},
-    **{"keep-device-functions": "keep-device-functions", "restrict": "restrict", "Wreorder": "Wreorder"},
-    **{"Wdefault-stream-launch": "Wdefault-stream-launch", "resource-usage": "res-usage"},
-    **{"Wmissing-launch-bounds": "Wmissing-launch-bounds", "extensible-whole-program": "ewp"},
-    **{"Wext-lambda-captures-this": "Wext-lambda-captures-this", "no-compress": "no-compress"},
-    **{"Wno-deprecated-declarations": "Wno-deprecated-declarations", "display-error-number": "err-no"},
-    **{"Wno-deprecated-gpu-targets": "Wno-deprecated-gpu-targets", "no-display-error-number": "no-err-no"},
-    **{"augment-host-linker-script": "aug-hls", "relocatable-ptx": "reloc-ptx", "jobserver": "jobserver"},
-}
-_SHORT_WITH_VALUE = _WITH_VALUE | {short: short for short in _WITH_VALUE.values()}
-_SHORT_ALONE = _ALONE | {short: short for short in _ALONE.values()}
+_KEPT_ALONE = {"compile": "c", "device-c": "dc", "device-link": "dlink", "shared": "shared", "lib": "lib"}
+# The others, by all their names: those with a value, and those that stand alone.
+_WITH_VALUE = """
+O Ofast-compile Ofc Werror Xarchive Xcudafe Xnvlink Xptxas arbin arch archive-options archiver-binary
+brief-diag brief-diagnostics ccbin code compiler-bindir compress-mode cudadevrt cudafe-options cudart
+default-stream device-entity-has-hidden-visibility device-stack-protector diag-error diag-suppress diag-warn
+dopt e entries fdevice-time-trace fmad frandom-seed ftemplate-backtrace-limit ftemplate-depth ftz gencode
+generate-code gpu-architecture gpu-code hls host-linker-script jtd jump-table-density keep-dir ldir
+libdevice-directory m machine maxrregcount nvlink-options opt-info optimization-info optimize prec-div
+prec-sqrt ptxas-options rdc relocatable-device-code sanitize split-compile split-compile-extended
+static-global-template-stub t target-dir target-directory threads time
+"""
+_ALONE = """
+G MD MMD MP Wdefault-stream-launch Wext-lambda-captures-this Wmissing-launch-bounds
+Wno-deprecated-declarations Wno-deprecated-gpu-targets Wreorder allow-unsupported-compiler aug-hls
+augment-host-linker-script debug device-debug disable-warnings display-error-number dlink-time-opt dlto
+dont-use-profile err-no ewp expt-extended-lambda expt-relaxed-constexpr extended-lambda
+extensible-whole-program extra-device-vectorization g gen-opt-lto generate-dependencies-with-compile
+generate-dependency-targets generate-line-info generate-nonsystem-dependencies-with-compile jobserver keep
+keep-device-functions lineinfo link lto m64 no-align-double no-compress no-device-link
+no-display-error-number no-err-no no-host-device-initializer-list no-host-device-move-forward nodlink
+nohdinitlist nohdmoveforward noprof objdir-as-tempdir objtemp pg profile relaxed-constexpr reloc-ptx
+relocatable-ptx res-usage resource-usage restrict save-temps source-in-ptx src-in-ptx use-local-env
+use_fast_math v verbose w
+"""
+_OTHER_WITH_VALUE, _OTHER_ALONE = frozenset(_WITH_VALUE.split()), frozenset(_ALONE.split())
+_SHORT_WITH_VALUE = _KEPT_WITH_VALUE | {short: short for short in _KEPT_WITH_VALUE.values()}
+_SHORT_ALONE = _KEPT_ALONE | {short: short for short in _KEPT_ALONE.values()}
 # Those whose value may follow without a space.
 _TOGETHER = re.compile(r"-(?P<name>[IDULlOmt]|isystem)(?P<value>[^=].*)")
-# Those that mean something on a CPU.
-_KEPT_WITH_VALUE = ("include", "l", "D", "U", "I", "L", "o", "x", "std", "Xcompiler", "Xlinker", "MF", "MT")
-_KEPT_ALONE = ("c", "dc", "dlink", "shared", "lib")
 # A function of theirs that is not there is refused by its name.
 _LIBRARY_OF_CUDA = re.compile(
     r"(?:cuda|cudart|cudadevrt|cublas|cublasLt|cufftw?|curand|cusolver|cusparse|cutil\w*|npp\w*|nvidia-ml"
@@ -80,15 +76,18 @@ def spelled(arguments: Sequence[str]) -> Iterator[str]:
         together = _TOGETHER.fullmatch(word)
         if not word.startswith("-"):
             yield word
-        elif (short := _SHORT_ALONE.get(name)) and not equals:
-            if short in _KEPT_ALONE:
-                yield f"-{short}"
-        elif short := _SHORT_WITH_VALUE.get(name):
+        elif not equals and name in _SHORT_ALONE:
+            yield f"-{_SHORT_ALONE[name]}"
+        elif not equals and name in _OTHER_ALONE:
+            continue
+        elif name in _SHORT_WITH_VALUE or name in _OTHER_WITH_VALUE:
             if not equals:
                 value = waiting.pop(0) if waiting else ""
-            yield from _with_value(short, value)
+            if name in _SHORT_WITH_VALUE:
+                yield from _with_value(_SHORT_WITH_VALUE[name], value)
         elif together:
-            yield from _with_value(together["name"], together["value"])
+            if together["name"] in _SHORT_WITH_VALUE:
+                yield from _with_value(together["name"], together["value"])
         else:
             yield word
 
@@ -99,5 +98,5 @@ def _with_value(short: str, value: str) -> Iterator[str]:
             yield from spelled(shlex.split(Path(file).read_text()))
     elif short == "isystem":
         yield f"-I={value}"
-    elif short in _KEPT_WITH_VALUE and not (short == "l" and _LIBRARY_OF_CUDA.fullmatch(value)):
+    elif short != "l" or not _LIBRARY_OF_CUDA.fullmatch(value):
         yield f"-{short}={value}"

@@ -21,11 +21,9 @@ import fgn
 from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import Library, run
 from cudasim.building.toolchains import find_nvcc
-from fgn.native.library import GPU, SIMULATOR, for_device
-from fgn.native.places import SOURCES
+from fgn.native.library import GPU, PUBLIC_HEADERS, SIMULATOR, for_device
 
 EXPORTED = "fgn_*"
-PUBLIC_HEADERS = (SOURCES / "fgn.h", SOURCES / "jit" / "fgn_jit.h")
 # Libraries that a program links beside a static library.
 SYSTEM_LIBRARIES = {SIMULATOR: "-lm -lpthread", GPU: "-lcudart -lstdc++ -lm -lpthread"}
 CMAKE_TARGETS = {SIMULATOR: "sim", GPU: "cuda"}

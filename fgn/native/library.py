@@ -19,13 +19,9 @@ from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from cudasim.building.toolchains import nvcc_toolchain
 from fgn.native.places import CLONE_BUILD, PREBUILT, SOURCES
 
-# The C interface that cffi reads.
-HEADERS = (
-    *building.HEADERS,
-    SOURCES / "fgn.h",
-    SOURCES / "jit" / "fgn_jit.h",
-    SOURCES / "ceilings" / "ceilings.h",
-)
+# What `fgn.native.install` installs, and the C interface that cffi reads.
+PUBLIC_HEADERS = (SOURCES / "fgn.h", SOURCES / "jit" / "fgn_jit.h")
+HEADERS = (*building.HEADERS, *PUBLIC_HEADERS, SOURCES / "ceilings" / "ceilings.h")
 
 # "90a" has the instructions that only compute capability 9.0 has; later GPUs get the PTX of plain "90".
 # FGN_GPU_ARCHITECTURES="90a" builds for one card alone, in a fifth of the time.

@@ -31,6 +31,8 @@ QUANTILE = 8.0
 
 # Half a unit in the last place of 1.
 UNIT = {torch.float32: 2.0**-24, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+# The error, relative to a whole result, that a kernel which rounds it in each type may have beside torch's.
+ROUNDOFF = {torch.float32: 2.0**-21, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 # What the factors of a product are rounded to. In "ieee" two halves have 22 bits of a float32's 24.
 FACTOR = {"ieee": 2.0**-23, "tf32": 2.0**-11, "bf16": 0.0, "fp16": 0.0}
 # An operator's value and its slope, in units of the value, the argument or 1: test_pointwise.py holds all

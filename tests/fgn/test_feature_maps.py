@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from rounding import ROUNDOFF
 from torch import nn
 
 import fgn
@@ -17,7 +18,6 @@ from fgn.fusing import maps_part
 from fgn.fusing.recording import noting
 from fgn.operators import Pointwise
 
-ROUNDOFF = {torch.float32: 2.0**-21, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 POSITIONS = ((1,), (5,), (49,), (64,), (1000,), (4, 4), (7, 7), (8, 16), (3, 2, 5), (1, 1), (33, 40))
 GROUPS = ((1, 1), (1, 7), (1, 64), (2, 3), (4, 8), (8, 1), (32, 10), (32, 4), (3, 5), (16, 2), (5, 16))
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from rounding import ROUNDOFF
 from torch import nn
 
 import fgn
@@ -11,7 +12,6 @@ from fgn.fusing import rows_part
 from fgn.operators import Pointwise
 from fgn.rows import AGAIN, Rows, rows_forward
 
-ROUNDOFF = {torch.float32: 2.0**-21, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 WIDE = 32
 
 

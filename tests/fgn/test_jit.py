@@ -5,21 +5,18 @@ import warnings
 
 import pytest
 import torch
+from rounding import ROUNDOFF
 
 from cudasim.building.library import BuildError
 from fgn import chain_forward
 from fgn.chains import Chain, Shape, random_inputs
+from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native import jit
 from fgn.native.library import GPU
 from fgn.operators import IN_CHAINS, POINTWISE, Pointwise
 from fgn.rows import AGAIN, ROW_FUNCTIONS, Rows, rows_forward
 
 pytestmark = pytest.mark.skipif(jit.find_nvcc() is None, reason="needs nvcc")
-
-
-# A contracted product and sum changes the last bit of a float32; of 16-bit results it may round some to the
-# neighbour.
-ROUNDOFF = {torch.float32: 2.0**-21, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 
 
 def random_steps(draw: random.Random, features: int, batch: int, dtype, operands: dict, reads_again: bool):
@@ -108,7 +105,7 @@ def test_calls_that_a_graph_captures_on_gpu(compiles):
     assert compiles() == before
     v.mul_(2)
     graph.replay()
-    assert difference(rows.by_torch(v), y) <= ROUNDOFF[v.dtype] and not torch.equal(own, y)
+    assert is_near(y, rows.by_torch(v)) and not torch.equal(own, y)
     rows_forward(rows, v)
     assert compiles() == before + 1
 
@@ -123,12 +120,8 @@ def compiles(monkeypatch):
         yield GPU.load().fgn_jit_launches
 
 
-def difference(one, other) -> float:
-    """Of two results that both have float32's sums, relative to their size; NaN and infinities count 0 where
-    both have them."""
-    one, other = one.double(), other.double()
-    apart = torch.where((one == other) | (one.isnan() & other.isnan()), 0.0, one - other)
-    return float(apart.norm() / (torch.where(one.isfinite(), one, 0.0).norm() + 1e-30))
+def is_near(y, own) -> bool:
+    return misplaced(y, own) == 0 and relative_error(y, own.double()) <= ROUNDOFF[own.dtype]
 
 
 @pytest.mark.parametrize("seed", range(24))
@@ -141,7 +134,7 @@ def test_functions_of_rows_on_gpu(seed, compiles):
     compiled = rows_forward(rows, v, operands)
     assert compiles() == before + 1
     for one, other in zip(*[y if isinstance(y, tuple) else (y,) for y in (own, compiled)], strict=True):
-        assert difference(one, other) <= ROUNDOFF[v.dtype], rows
+        assert is_near(other, one), rows
 
 
 # Groups of one channel to 9000, divided among threads in every way, and no norm.
@@ -185,4 +178,4 @@ def test_training_steps_on_gpu(seed, compiles):
         compiled = step()
     assert compiles() > before
     for name, one, other in zip(("y", "x", *parameters), own, compiled, strict=True):
-        assert difference(one, other) <= ROUNDOFF[dtype], (name, chain)
+        assert is_near(other, one), (name, chain)

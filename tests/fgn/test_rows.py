@@ -7,6 +7,7 @@ import random
 import pytest
 import torch
 import torch.nn.functional as F
+from rounding import ROUNDOFF
 from torch import nn
 
 import fgn
@@ -19,7 +20,6 @@ from fgn.operators import Pointwise
 from fgn.plans import Device
 from fgn.rows import ROW_FUNCTIONS, Rows, rows_forward
 
-ROUNDOFF = {torch.float32: 2.0**-21, torch.float16: 2.0**-10, torch.bfloat16: 2.0**-7}
 SIZES = (1, 2, 3, 5, 8, 16, 31, 33, 64, 100, 255, 256, 300, 1000, 1024, 2047, 2048, 2049, 3000, 4096, 5000)
 LONG = (8192, 8200, 9000, 20000)  # rows that a block's registers do not hold
 
