@@ -16,7 +16,7 @@ from cudasim.building.library import is_counting
 from cudasim.counting import counted
 from fgn.chains import Chain, Shape
 from fgn.checks import check_call, check_groups, check_kind, check_linear, check_shape
-from fgn.native import prepared, repeated, tuned
+from fgn.native import cublas, prepared, repeated, tuned
 from fgn.native.library import ffi
 from fgn.precision import resolve, torch_linear, torch_multiplies, torch_multiplies_as
 from fgn.structs import (
@@ -236,6 +236,11 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
     # frozen weights may change the choice between a product of halves and torch's
     resolved = resolve(precision, x.dtype)
     of_halves = multiplies and resolved == "ieee"
+    product = None
+    if multiplies and not torch.are_deterministic_algorithms_enabled():
+        sizes = (x.shape[0], given[0].shape[0], x.shape[1])
+        has_bias = given[1] is not None
+        product = cublas.product(sizes, x.dtype, x.get_device(), resolved, has_bias=has_bias)
     repeated.keep(
         key,
         repeated.Call(
@@ -249,7 +254,8 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
             device=x.get_device(),
             y_layout=repeated.layout_of((x.shape[0], given[0].shape[0])),
             workspace_bytes=plan.workspace_bytes,
-            multiply=_repeated_product(resolved) if multiplies else None,
+            multiply=_repeated_product(resolved) if multiplies and product is None else None,
+            product=product,
             splits=of_halves or _splits(library, plan, c_chain),
             frozen=bool(c_chain.frozen),
             prepared_bytes=plan.prepared_bytes,

@@ -17,10 +17,10 @@ from cudasim.building.library import is_counting
 from fgn import torch_func, torch_operators, transforms
 from fgn.calls import fits_torch_product, run_chain
 from fgn.chains import Chain, Shape
-from fgn.native import repeated
+from fgn.native import cublas, repeated, replays
 from fgn.native.library import for_device
 from fgn.precision import resolve, torch_linear, torch_multiplies, with_gradients
-from fgn.structs import PRODUCT, library_of, names_of, usable
+from fgn.structs import PRODUCT, library_of, names_of, raise_for, usable
 from fgn.training import (
     Kept,
     backward_call,
@@ -40,14 +40,15 @@ class _Step:
     """One kind of forward with gradients, and its backwards: what of them is no tensor.
 
     key: under which the step is kept, or None where it is not to be. norm: its second launch, where the step
-    is kept. unread: the tensors that are not saved. multiply: makes v of x, the weight and the bias.
+    is kept. unread: the tensors that are not saved. multiply: makes v of x, the weight and the bias; product:
+    cuBLAS's for the same, or None; replays: of it and the launch after it.
     for_parameters: whether one of the kept step's parameters requires grad. backwards: the kept calls, by the
     gradients that are wanted, the thread, and whether torch is to be deterministic.
     """
 
     __slots__ = (
         *("backwards", "chain", "for_parameters", "key", "multiply", "names", "norm", "precision"),
-        *("unread", "version"),
+        *("product", "replays", "unread", "version"),
     )
 
     def __init__(self, chain: Chain, version: str | None, precision: str, key: tuple | None):
@@ -81,10 +82,39 @@ class _Step:
         named = dict(zip(names, parameters, strict=True))
         self.norm = NormCall(library, chain, shape, self.precision, v, named, of_vectors)
         self.multiply = _product_of_steps(v, parameters, self.version, self.precision)
+        self.product = None
+        if self.multiply is torch_linear:
+            rows, (columns, depth) = v.shape[0], parameters[0].shape
+            of, has_bias = self.norm.number, parameters[1] is not None
+            self.product = cublas.product(
+                (rows, columns, depth), v.dtype, of, self.precision, has_bias=has_bias
+            )
+            self.replays = replays.for_launches(library, of, self._launch)
         self.for_parameters = any(_wanted(parameters))
         if len(_steps) >= repeated.MOST_CALLS:
             _steps.clear()
         _steps[self.key] = self
+
+    def launches(self, x: Tensor, bias: Tensor | None, y_layout):
+        """v, y and the moments, with cuBLAS's product."""
+        norm, size = self.norm, self.product.bytes
+        v = norm.empty(*norm.of_y, x.dtype)
+        y = norm.empty(*(y_layout or norm.of_y), x.dtype)
+        moments = norm.empty(*norm.of_moments, torch.float32)
+        memory = norm.empty((size,), (1,), torch.uint8) if size else None
+        of_bias = 0 if bias is None else bias.data_ptr()
+        of_memory = 0 if memory is None else memory.data_ptr()
+        at = x.data_ptr(), of_bias, of_memory, v.data_ptr(), y.data_ptr(), moments.data_ptr()
+        at += tuple(norm.arguments.pointers)
+        (self._launch if self.replays is None else self.replays)(at, norm.stream())
+        return v, y, moments
+
+    def _launch(self, addresses: tuple, stream: int):
+        x, bias, memory, v, y, moments, weight, *_ = addresses
+        self.product(x, weight, bias, v, memory, stream)
+        status = self.norm.function(v, y, moments, stream)
+        if status:
+            raise_for(self.norm.library, status)
 
     def backward_call(self, needed: tuple[bool, ...], dy: Tensor, x, weight, others):
         """The kept call of a backward like this one, which points to these parameters now, and where each
@@ -104,6 +134,7 @@ class _Step:
                 *(norm.library, self.chain, dy, in_features, parameters, norm.of_vectors, wanted),
                 *(None, self.precision),
             )
+            call.keep()
             found = self.backwards[key] = (call, call.order_of(self.names))
         call = found[0]
         if call.by_torch and not torch_multiplies(self.precision):
@@ -163,9 +194,12 @@ class _ChainFunction(torch.autograd.Function):
         x, weight, bias, *others = tensors
         ctx.step, ctx.y_layout = step, y_layout
         if step.norm is not None:
-            rows = x if y_layout is None else x.view(-1, x.shape[-1])
-            v = step.multiply(rows, weight, bias)
-            y, moments = _at_work(step.norm, step.norm, v, y_layout)
+            if step.product is not None:
+                v, y, moments = _at_work(step.norm, step.launches, x, bias, y_layout)
+            else:
+                rows = x if y_layout is None else x.view(-1, x.shape[-1])
+                v = step.multiply(rows, weight, bias)
+                y, moments = _at_work(step.norm, step.norm, v, y_layout)
             kept = (v, moments)
         else:
             chain, version, precision = step.chain, step.version, step.precision

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cudasim.building.library import interruptible, is_counting
 from cudasim.counting import counted
-from fgn.native import repeated
+from fgn.native import repeated, replays
 from fgn.native.library import ffi
 from fgn.structs import library_of, raise_for
 
@@ -20,19 +20,34 @@ class OneLaunch:
     """What a call of one kind needs.
 
     library, device: where it runs, -1 for the CPU. c_forward: the C function of c_struct, v, u, y and the
-    stream. arguments: the places of the operands' addresses in the struct.
+    stream. arguments: the places of the operands' addresses in the struct. replays: of a call that is kept on
+    a GPU, else None.
     """
+
+    replays = None
+
+    def keep(self):
+        """Prepares for later calls."""
+        self.replays = replays.for_launches(self.library, self.device, self.launch_at)
 
     def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
         """Memory for y and, if it is kept, u."""
         raise NotImplementedError
 
     def run(self, v: Tensor, y: Tensor, u: Tensor | None, stream: int) -> Tensor | tuple[Tensor, Tensor]:
-        kept = 0 if u is None else u.data_ptr()
-        status = self.c_forward(self.c_struct, v.data_ptr(), kept, y.data_ptr(), stream)
+        at = v.data_ptr(), 0 if u is None else u.data_ptr(), y.data_ptr()
+        if self.replays is None:
+            self.launch_at(at, stream)
+        else:
+            self.replays((*at, *self.arguments.pointers), stream)
+        return y if u is None else (y, u)
+
+    def launch_at(self, addresses: tuple, stream: int):
+        """The launch for v, u (or 0) and y at these addresses. The struct has those of the operands."""
+        v, u, y, *_ = addresses
+        status = self.c_forward(self.c_struct, v, u, y, stream)
         if status:
             raise_for(self.library, status)
-        return y if u is None else (y, u)
 
     def takes(self, operands: tuple[Tensor, ...]) -> bool:
         """Whether the call can be made here with these operands without copies; then the struct points to
@@ -113,5 +128,6 @@ class Calls:
         if all(used[name] is given[name] for name in used) and v.numel() and not is_counting.get():
             if len(self.kept) >= repeated.MOST_CALLS:
                 self.kept.clear()
+            call.keep()
             self.kept[key] = call
         return y

@@ -131,6 +131,7 @@ class _Call(OneLaunch):
     def __init__(self, library, rows: Rows, v: Tensor, operands: Mapping[str, Tensor], vectors: torch.dtype):
         batch, features = v.shape[0], rows.features_of(v)
         self.rows, self.library, self.device = rows, library, v.get_device()
+        self.v_shape = v.shape
         self.y_shape = (batch, rows.results_of(features))
         self.layouts: dict[tuple | None, tuple] = {}  # of y and u, by v's sizes
         # Integers for pointers, which need no separate objects.
@@ -160,14 +161,17 @@ class _Call(OneLaunch):
         self.arguments = repeated.Arguments(places, [operands[name] for name in rows.operands])
 
     def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
-        """Memory for y and, if it is kept, u."""
+        return self.results_of(v.dtype, sizes)
+
+    def results_of(self, dtype: torch.dtype, sizes=None) -> tuple[Tensor, Tensor | None]:
+        """Memory for y and, if it is kept, u. sizes: v's, if it is no matrix."""
         layouts = self.layouts.get(sizes)
         if layouts is None:
             y_shape = self.y_shape if sizes is None else (*sizes[:-1], self.y_shape[1])
-            kept = repeated.layout_of(v.shape) if self.rows.keeps else None
+            kept = repeated.layout_of(sizes or self.v_shape) if self.rows.keeps else None
             layouts = self.layouts[sizes] = repeated.layout_of(y_shape), kept
         empty, (of_y, of_u) = repeated.empty_on(self.device), layouts
-        return empty(*of_y, v.dtype), None if of_u is None else empty(*of_u, v.dtype)
+        return empty(*of_y, dtype), None if of_u is None else empty(*of_u, dtype)
 
 
 def _checked(rows: Rows, v: Tensor, given: Mapping[str, Tensor]):

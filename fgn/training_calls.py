@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cudasim.counting import counted
 from fgn.chains import Chain, Shape
-from fgn.native import repeated
+from fgn.native import cublas, repeated, replays
 from fgn.native.library import ffi
 from fgn.precision import torch_multiplies
 from fgn.structs import PRODUCT, arguments_of, chain_struct, error_of, plan_of, raise_for
@@ -166,6 +166,23 @@ class BackwardCall(_Call):
         names += [name for name, _ in (*self.of_vectors_at, *self.of_tensors_at)]
         # The names of what _gradients() returns, and whether each stands for one gradient.
         self.names, self.is_plain = names, len(set(names)) == len(names)
+        # Torch multiplies by cuBLAS after the launch, unless these do: dL/dx and dL/dW, where wanted.
+        self.multiplies, self.x_product, self.weight_product = by_torch, None, None
+        self.replays = None
+
+    def keep(self):
+        """Prepares for later calls like this one, with products of cuBLAS that can be replayed."""
+        self.replays = replays.for_launches(self.library, self.number, self._launch)
+        if not self.by_torch:
+            return
+        batch, in_features, out_features, _ = self.shape
+        own = self.dtype, self.number, self.precision
+        x = cublas.product((batch, in_features, out_features), *own, first_is_t=False)
+        weight = cublas.product((out_features, in_features, batch), *own, first_is_t=False, second_is_t=True)
+        if x is not None and weight is not None:
+            self.multiplies = False
+            self.x_product = x if self.wants_x else None
+            self.weight_product = weight if self.wants_weight else None
 
     def _at(self, field: str):
         """Where the address of this gradient goes."""
@@ -210,53 +227,72 @@ class BackwardCall(_Call):
     def gradients(self, dy, x, v, moments, weight, poison: bool = False) -> list[Tensor | None]:
         """The gradients in the order of `names`, of which an operand of several operators has several."""
         empty, dtype, g = self.empty, dy.dtype, dy
-        dx, dweight, vectors, tensors = None, None, (), ()
+        dx, dweight, vectors, tensors, own = None, None, [], [], []
         if self.writes_product:
             g = empty(*self.of_products, dtype)
             self.of_product[0] = g.data_ptr()
-        if not self.by_torch:
+        if not self.multiplies:
             if self.wants_x:
                 dx = empty(*self.of_xs, dtype)
             if self.wants_weight:
                 dweight = empty(*self.of_weights, dtype)
+        if not self.by_torch:
             self.of_x[0] = 0 if dx is None else dx.data_ptr()
             self.of_weight[0] = 0 if dweight is None else dweight.data_ptr()
         if self.of_vectors_at:
             together = empty(*self.of_vectors_together, self.of_vectors)
-            vectors = [repeated.part_of(together, *part) for part in self.of_parts]
-            for (_, at), vector in zip(self.of_vectors_at, vectors, strict=True):
-                at[0] = vector.data_ptr()
-        if self.of_tensors_at:
-            tensors = [empty(*self.of_products, dtype) for _ in self.of_tensors_at]
-            for (_, at), tensor in zip(self.of_tensors_at, tensors, strict=True):
-                at[0] = tensor.data_ptr()
+            for (_, at), part in zip(self.of_vectors_at, self.of_parts, strict=True):
+                vectors.append(repeated.part_of(together, *part))
+                at[0] = vectors[-1].data_ptr()
+            own.append(together.data_ptr())
+        for _, at in self.of_tensors_at:
+            tensors.append(empty(*self.of_products, dtype))
+            at[0] = tensors[-1].data_ptr()
+            own.append(at[0])
         size = self.size
         if size is None:  # asked for once, when all places have an address
             size = self.size = self._workspace_bytes()
-        workspace = empty((size,), (1,), torch.uint8)
+            products = [one.bytes for one in (self.x_product, self.weight_product) if one is not None]
+            self.products_at = repeated.whole_blocks(size)
+            self.memory_bytes = self.products_at + max(products) if products else size
+        workspace = empty((self.memory_bytes,), (1,), torch.uint8)
         if poison:
-            own = (g if self.writes_product else None, dx, dweight, workspace)
-            _poison(*(tensor for tensor in (*own, *vectors, *tensors) if tensor is not None))
+            of_call = (g if self.writes_product else None, dx, dweight, workspace)
+            _poison(*(tensor for tensor in (*of_call, *vectors, *tensors) if tensor is not None))
         if self.number < 0:
             self._allow(dy, x, v, moments, g, dx, dweight, workspace, (*vectors, *tensors))
-        status = self.function(
+        at = (
             0 if x is None else x.data_ptr(),
             0 if v is None else v.data_ptr(),
             0 if moments is None else moments.data_ptr(),
-            dy.data_ptr(),
-            self.c_gradients,
-            workspace.data_ptr(),
-            size,
-            self.stream(),
+            *(dy.data_ptr(), workspace.data_ptr(), g.data_ptr()),
+            0 if weight is None else weight.data_ptr(),
+            0 if dx is None else dx.data_ptr(),
+            0 if dweight is None else dweight.data_ptr(),
+            *(*own, *self.arguments.pointers),
         )
-        if status:
-            self._raise_for(status)
-        if self.by_torch:
+        if self.replays is None or self.multiplies:
+            self._launch(at, self.stream())
+        else:
+            self.replays(at, self.stream())
+        if self.multiplies:
             if self.wants_x:
                 dx = torch.mm(g, weight)
             if self.wants_weight:
                 dweight = torch.mm(repeated.part_of(g, *self.of_transposed), x)
         return [dx, dweight, g, *vectors, *tensors]
+
+    def _launch(self, addresses: tuple, stream: int):
+        """The launches of the library, and cuBLAS's products. The structs have the addresses."""
+        x, v, moments, dy, workspace, g, weight, dx, dweight, *_ = addresses
+        status = self.function(x, v, moments, dy, self.c_gradients, workspace, self.size, stream)
+        if status:
+            self._raise_for(status)
+        memory = workspace + self.products_at
+        if self.x_product is not None:
+            self.x_product(g, weight, 0, dx, memory, stream)
+        if self.weight_product is not None:
+            self.weight_product(g, x, 0, dweight, memory, stream)
 
     def _workspace_bytes(self) -> int:
         size = ffi().new("unsigned long long *")

@@ -119,13 +119,13 @@ class Last:
     """A call that later ones may repeat. call: the library's, or None if gradients are wanted. chain,
     checked, settings: of this call; chain is None if torch runs the parts. dtypes: of the chain's tensors.
     x_sizes, y_sizes: as kernels see them; sizes, layout: y's, if x is no matrix. results: the values in a row
-    of a function's result. views: the operands that kernels see in another shape: their numbers, their
-    shapes, and the sizes and strides there.
+    of a function's result. after_product: cuBLAS's product and the call, if it begins with one. views: the
+    operands that kernels see in another shape: their numbers, their shapes, and the sizes and strides there.
     """
 
     __slots__ = (
         *("call", "chain", "checked", "dtypes", "layout", "settings", "sizes", "views"),
-        *("x_sizes", "y_sizes", "results"),
+        *("x_sizes", "y_sizes", "results", "after_product"),
     )
 
     def __init__(self, given, x, y, settings=None, chain=None, checked=None, operands=(), tensors=()):

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from fgn.after_product import AfterProduct
 from fgn.chains import Chain, Shape
 from fgn.fusing.accepting import NotAChain, as_operand
 from fgn.fusing.alone import ProductPart, gains_before_rows
@@ -136,6 +137,8 @@ class RowsPart(Part):
         last = Last(own, matrix, v, inner.settings(), chain, checked, inner.operands, tensors)
         y = rows_forward(planned[0], v, planned[1])
         self._keep(_kind(x, "x"), planned[0], v, last, operands, others)
+        if last.call is not None:
+            last.after_product = AfterProduct(last.call, matrix, weight, bias, precision)
         sizes = last.sizes or last.y_sizes
         if self.found.keeps_sum:
             return tuple([self._shaped(one, sizes) for one in y])
@@ -164,7 +167,7 @@ class RowsPart(Part):
             return None
         if not last.call.takes((*operands, *behind)):
             return None
-        y = last.call.launch(torch_linear(x, weight, bias), last.sizes)
+        y = last.after_product(x, weight, bias, last.sizes)
         return y if self.found.keeps else y.squeeze(-1)
 
     def _last_like(self, given: Tensor, what: str) -> Last | None:

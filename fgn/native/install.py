@@ -1,6 +1,6 @@
 """The C library as other programs use it: header, shared and static libraries, pkg-config and CMake files.
 
-    PREFIX/include/fgn.h, fgn_jit.h
+    PREFIX/include/fgn.h, fgn_jit.h, fgn_graphs.h
     PREFIX/lib/libfgn_sim.so, libfgn_sim.a       the CPU simulator
     PREFIX/lib/libfgn_cuda.so, libfgn_cuda.a     the GPU library, where nvcc is
     PREFIX/lib/pkgconfig/fgn-sim.pc, fgn-cuda.pc

@@ -20,7 +20,11 @@ from cudasim.building.toolchains import nvcc_toolchain
 from fgn.native.places import CLONE_BUILD, PREBUILT, SOURCES
 
 # What `fgn.native.install` installs, and the C interface that cffi reads.
-PUBLIC_HEADERS = (SOURCES / "fgn.h", SOURCES / "jit" / "fgn_jit.h")
+PUBLIC_HEADERS = (
+    SOURCES / "fgn.h",
+    SOURCES / "jit" / "fgn_jit.h",
+    SOURCES / "graphs" / "fgn_graphs.h",
+)
 HEADERS = (*building.HEADERS, *PUBLIC_HEADERS, SOURCES / "ceilings" / "ceilings.h")
 
 # "90a" has the instructions that only compute capability 9.0 has; later GPUs get the PTX of plain "90".

@@ -26,7 +26,7 @@ from torch.autograd import forward_ad
 from torch.nn import Parameter
 
 from cudasim.building.library import interruptible, is_counting
-from fgn.native import prepared
+from fgn.native import prepared, replays
 from fgn.native.library import ffi
 
 # ------------------------------------------------------------------------------------------------------------
@@ -73,6 +73,7 @@ def forget():
     global _forgotten
     _forgotten += 1
     _calls.clear()
+    replays.forget()
 
 
 def usable_address(tensor: Tensor) -> int:
@@ -89,7 +90,7 @@ def _refuse(*_) -> bool:
     return False
 
 
-def _guard_of(given):
+def guard_of(given):
     """Whether tensors are like these ones, as a function of them. torch's guard refuses a tensor that comes
     twice, such as a gate that is added too: where one did, the same places must have one tensor again."""
     first = [next(j for j, other in enumerate(given) if other is one) for one in given]
@@ -129,7 +130,7 @@ class Arguments:
         given = of_present if given is None else [given[i] for i in self.present]
         self.guard = _refuse
         if all(map(usable_address, (*given, *of_present))):
-            self.guard = _guard_of(given)
+            self.guard = guard_of(given)
         self.dtypes = [tensor.dtype for tensor in of_present]
         self.pointers = [tensor.data_ptr() for tensor in of_present]
         self.places = [ffi().cast("uintptr_t *", places[i]) for i in self.present]
@@ -177,6 +178,11 @@ def layout_of(sizes) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(sizes), tuple(reversed(strides))
 
 
+def whole_blocks(size: int) -> int:
+    """The size in bytes, up to a multiple of 256."""
+    return -(-size // 256) * 256
+
+
 # A tensor of given sizes, strides and offset in another one's memory, of which autograd notes nothing.
 part_of = _reinterpret_tensor
 
@@ -193,8 +199,9 @@ class Call:
     chain: kept so that no other object gets its id. c_chain: this thread's struct. arguments: of the
     parameters in order. run: the C function with integers for pointers; it takes x, y, the workspace, its
     size and the stream, and returns a status. raise_for: raises for a status other than FGN_OK. y_layout: y's
-    sizes and strides. multiply: computes the product of x, the weight and the bias, if the plan expects it in
-    the workspace; else None. splits: whether the version splits the weight, or was chosen over one that does;
+    sizes and strides. product: cuBLAS's, which is computed at the beginning of the workspace, if the plan
+    expects it there; multiply: the same by torch, where there is no such product. replays: on a GPU, unless
+    torch multiplies. splits: whether the version splits the weight, or was chosen over one that does;
     then whether the weight is frozen, the number of kept bytes, their memory, and the place of its address.
     converts: whether there are vectors of a type that the version does not read.
     """
@@ -202,12 +209,17 @@ class Call:
     __slots__ = (
         *("chain", "library", "c_chain", "arguments", "run", "raise_for", "device", "y_layout"),
         *("workspace_bytes", "splits", "frozen", "prepared_bytes", "prepared", "prepared_at"),
-        *("converts", "multiply"),
+        *("converts", "multiply", "product", "product_at", "replays"),
     )
 
     def __init__(self, **fields):
         for name, value in fields.items():
             setattr(self, name, value)
+        self.replays, self.product_at = None, 0
+        if self.multiply is None:
+            self.replays = replays.for_launches(self.library, self.device, self.launch)
+        if self.product is not None:
+            self.product_at = whole_blocks(self.workspace_bytes)
 
     def find_prepared(self, weight: Tensor) -> bool:
         """Whether the kept halves of the weight, if any, are unchanged; writes their address into the
@@ -245,22 +257,37 @@ class Call:
             used = arguments.converted(used)
         if not arguments.write(used) or (self.splits and not self.find_prepared(parameters[0])):
             return None
-        size = self.workspace_bytes
+        size, bias = self.workspace_bytes, 0
         empty = empty_on(device)
         if self.multiply is not None:
             workspace = self.multiply(x, parameters[0], parameters[1])
         else:
+            if self.product is not None:
+                size = self.product_at + self.product.bytes
+                bias = 0 if parameters[1] is None else parameters[1].data_ptr()
+                if bias & 15:
+                    return None
             workspace = empty((size,), (1,), torch.uint8) if size else None
         y = empty(*(y_layout or self.y_layout), x.dtype)
-        pointers = (x_pointer, y.data_ptr(), workspace.data_ptr() if size else 0, size)
+        halves = 0 if self.prepared is None else self.prepared.data_ptr()
+        at = (x_pointer, y.data_ptr(), workspace.data_ptr() if size else 0, bias, halves, *arguments.pointers)
         if device < 0:
             with interruptible(self.library):
-                status = self.run(*pointers, 0)
+                self.launch(at, 0)
+        elif self.replays is None:
+            self.launch(at, torch._C._cuda_getCurrentRawStream(device))
         else:
-            status = self.run(*pointers, torch._C._cuda_getCurrentRawStream(device))
+            self.replays(at, torch._C._cuda_getCurrentRawStream(device))
+        return y
+
+    def launch(self, addresses: tuple, stream: int):
+        """The call's launches. The struct has the addresses of the parameters."""
+        x, y, workspace, bias, _, weight, *_ = addresses
+        if self.product is not None:
+            self.product(x, weight, bias, workspace, workspace + self.product_at, stream)
+        status = self.run(x, y, workspace, self.workspace_bytes, stream)
         if status:
             self.raise_for(self.library, status)
-        return y
 
 
 _deterministic = torch._C._get_deterministic_algorithms

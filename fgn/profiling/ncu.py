@@ -117,8 +117,9 @@ def run(
         "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
         # ncu watches only the process that it started, so torch.compile has to compile in that process.
         "TORCHINDUCTOR_COMPILE_THREADS": "1",
-        # Launches are described by the names of the library's own kernels.
+        # Launches are described by the names of the library's own kernels, one by one.
         "FGN_JIT": "0",
+        "FGN_GRAPHS": "0",
     }
     lines = []
     with subprocess.Popen(

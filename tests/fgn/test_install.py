@@ -11,7 +11,7 @@ import torch
 from cudasim.building.compilers import find_c_compiler
 from cudasim.building.toolchains import find_nvcc
 from fgn.native.install import install
-from fgn.native.library import GPU, SIMULATOR
+from fgn.native.library import GPU, PUBLIC_HEADERS, SIMULATOR
 from fgn.native.places import ROOT
 
 EXAMPLES = ROOT / "examples"
@@ -114,7 +114,7 @@ def exported(library: Path) -> set[str]:
 
 
 def test_only_functions_of_the_headers_are_exported(prefix):
-    headers = "".join((prefix / "include" / name).read_text() for name in ("fgn.h", "fgn_jit.h"))
+    headers = "".join((prefix / "include" / path.name).read_text() for path in PUBLIC_HEADERS)
     for library in ("libfgn_sim.so", "libfgn_sim.a"):
         names = exported(prefix / "lib" / library)
         assert "fgn_run" in names and all(f"{name}(" in headers for name in names), names
