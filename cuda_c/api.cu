@@ -8,6 +8,8 @@
 #include "sim/sim.h"
 #endif
 
+extern const struct rung library_rung; /* it has kernels that read vectors of one element */
+
 static fgn_status check_version(int version) {
     int count = fgn_version_count();
     if (version < 0 || version >= count)
@@ -124,6 +126,9 @@ fgn_status fgn_plan_candidate(int version, int candidate, const fgn_chain *chain
         return status;
     const struct rung *rung = rung_at(version);
     const char *reason = rung->refusal(chain, device);
+    bool reads = reads_one(chain->before_count, chain->before) || reads_one(chain->after_count, chain->after);
+    if (!reason && reads && rung != &library_rung)
+        reason = "vectors of out_features elements (one)";
     if (reason)
         return fail(FGN_NOT_SUPPORTED, "%s needs %s", rung->version.name, reason);
     memset(plan, 0, sizeof *plan);

@@ -93,6 +93,9 @@ fgn_status check_operators(const char *list, int count, const fgn_pointwise *ste
             return fail(FGN_INVALID_ARGUMENT, "%s[%d].kind is %d, which is no pointwise operator", list, i,
                         (int)step[i].kind);
     for (int i = 0; i < count; i++)
+        if (step[i].one != 0 && step[i].one != 1)
+            return fail(FGN_INVALID_ARGUMENT, "%s[%d].one is %d, expected 0 or 1", list, i, step[i].one);
+    for (int i = 0; i < count; i++)
         if (step[i].kind == FGN_HARDTANH && step[i].a > step[i].b)
             return fail(FGN_INVALID_ARGUMENT,
                         "%s[%d] is hardtanh(%g, %g), expected a minimum below its maximum", list, i,

@@ -6,6 +6,7 @@ tensors without copies is kept for similar calls (`fgn.native.repeated`).
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from functools import partial
 
@@ -26,6 +27,7 @@ from fgn.structs import (
     chain_struct,
     chosen_version,
     library_of,
+    mark_ones,
     names_of,
     plan_struct,
     pointer,
@@ -263,3 +265,26 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
             prepared_at=ffi().cast("uintptr_t *", ffi().addressof(c_chain, "prepared")),
         ),
     )
+
+
+def reading_ones(
+    call: repeated.Call, chain: Chain, tensors: tuple[Tensor | None, ...]
+) -> repeated.Call | None:
+    """The kept call for operands of one element, which are no vectors of copies; None where its version does
+    not read them. tensors: in the order of `names_of()`."""
+    if call.converts or not all(one is None or repeated.usable_address(one) for one in tensors):
+        return None
+    library, old = call.library, call.run.args[0]
+    operands = dict(zip(names_of(chain), tensors, strict=True))
+    other, plan = copy.copy(call), ffi().new("fgn_plan *")
+    other.c_chain = c_chain = ffi().new("fgn_chain *", call.c_chain[0])
+    mark_ones(c_chain.before, chain.before, operands)
+    mark_ones(c_chain.after, chain.after, operands)
+    c_device = ffi().addressof(old, "device")
+    if library.fgn_plan_candidate(old.version, old.candidate, c_chain, c_device, plan):
+        return None
+    other.arguments = arguments_of(chain, c_chain, operands)
+    other.run = partial(call.run.func, plan, c_chain)
+    other.prepared_at = ffi().cast("uintptr_t *", ffi().addressof(c_chain, "prepared"))
+    other.replay()
+    return other

@@ -22,7 +22,7 @@ from fgn.native import repeated
 from fgn.native.library import ffi
 from fgn.one_launch import Calls, OneLaunch
 from fgn.operators import Pointwise
-from fgn.structs import C_TYPES, usable, write_steps
+from fgn.structs import C_TYPES, mark_ones, usable, write_steps
 
 # A step after "values" that names this tensor reads v again; after a function that reduces, its result.
 AGAIN = "v"
@@ -158,6 +158,8 @@ class _Call(OneLaunch):
             )
             if step.tensor != AGAIN
         ]
+        mark_ones(self.c_struct.before, rows.before, operands)
+        mark_ones(self.c_struct.after, rows.after, operands)
         self.arguments = repeated.Arguments(places, [operands[name] for name in rows.operands])
 
     def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
@@ -194,7 +196,8 @@ def _checked(rows: Rows, v: Tensor, given: Mapping[str, Tensor]):
                 check_shape(step.operand, operand, batch, size)
             else:
                 check_kind(step.operand, operand, v.device, (v.dtype, torch.float32))
-                check_shape(step.operand, operand, size)
+                if operand.shape != (1,):
+                    check_shape(step.operand, operand, size)
                 vectors = torch.float32 if operand.dtype != v.dtype else vectors
     used = {
         step.operand: usable(given[step.operand] if step.tensor else given[step.operand].to(vectors))
@@ -211,7 +214,8 @@ def rows_forward(rows: Rows, v: Tensor, operands: Mapping[str, Tensor] | None = 
     """y = after(f(before(v))), one launch; (y, u) with u = before(v) if the function keeps it.
 
     v: (batch, features), float32, float16 or bfloat16, on a GPU or for the simulator. operands: the steps'
-    tensors, by name: vectors of v's dtype or all of float32, tensors of the values' shape and v's dtype. y:
+    tensors, by name: vectors of v's dtype or all of float32, of one element for all features or of one for
+    each, tensors of the values' shape and v's dtype. y:
     (batch, features), or (batch, features // window) if the function reduces, of v's dtype; sums are float32.
     TypeError and ValueError name the argument, what came and what was expected. RuntimeError for tensors that
     require grad: there are no gradients.

@@ -135,6 +135,13 @@ def write_steps(library, struct, name: str, steps, operands: Mapping[str, Tensor
     return places
 
 
+def mark_ones(c_steps, steps, operands: Mapping[str, Tensor | None]):
+    """Notes in a struct's list which vectors have one element for all channels."""
+    for c_step, step in zip(c_steps, steps, strict=False):
+        vector = operands.get(step.channel)
+        c_step.one = vector is not None and vector.numel() == 1
+
+
 def chain_struct(
     library,
     chain: Chain,

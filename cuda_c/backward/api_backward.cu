@@ -70,6 +70,9 @@ static fgn_status check_backward(int version, const fgn_chain *chain, const fgn_
     if (status == FGN_OK && is_fp8(chain))
         status = fail(FGN_NOT_SUPPORTED,
                       "precision is FGN_FP8, expected FGN_IEEE: gradients are of the elements as they are");
+    if (status == FGN_OK &&
+        (reads_one(chain->before_count, chain->before) || reads_one(chain->after_count, chain->after)))
+        status = fail(FGN_NOT_SUPPORTED, "a vector has one element (one): its gradient is not computed");
     if (status == FGN_OK && ladder[version].only_float32 && chain->type != FGN_FLOAT32)
         status = fail(FGN_NOT_SUPPORTED, "%s needs float32", ladder[version].version.name);
     if (status == FGN_OK)

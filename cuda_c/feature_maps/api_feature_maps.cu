@@ -16,6 +16,9 @@ static fgn_status check_maps(const fgn_feature_maps *maps) {
         status = check_operators("before", maps->before_count, maps->before);
     if (status == FGN_OK)
         status = check_operators("after", maps->after_count, maps->after);
+    if (status == FGN_OK &&
+        (reads_one(maps->before_count, maps->before) || reads_one(maps->after_count, maps->after)))
+        status = fail(FGN_NOT_SUPPORTED, "a vector has one element (one), expected one for each channel");
     if (status != FGN_OK)
         return status;
     if (maps->channels / maps->groups > MOST_OF_GROUP / maps->positions)

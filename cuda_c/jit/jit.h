@@ -23,12 +23,13 @@ struct known_list {
 
 #define HAS_CHANNEL 256
 #define HAS_TENSOR 512
+#define HAS_ONE 1024
 
 static inline struct known_list known_list_of(const struct operators *list) {
     struct known_list known = {list->count, {0}};
     for (int i = 0; i < list->count; i++)
         known.step[i] = (int)list->step[i].kind | (list->step[i].channel ? HAS_CHANNEL : 0) |
-                        (list->step[i].tensor ? HAS_TENSOR : 0);
+                        (list->step[i].tensor ? HAS_TENSOR : 0) | (list->step[i].one ? HAS_ONE : 0);
     return known;
 }
 

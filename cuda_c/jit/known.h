@@ -17,6 +17,7 @@ static __forceinline__ __device__ fgn_pointwise step_of(const struct operators *
     int step = which == BEFORE ? known.before.step[i] : known.after.step[i];
     fgn_pointwise of = list->step[i];
     of.kind = (fgn_pointwise_kind)(step & (HAS_CHANNEL - 1));
+    of.one = step & HAS_ONE ? 1 : 0;
     if (!(step & HAS_CHANNEL))
         of.channel = NULL;
     if (!(step & HAS_TENSOR))

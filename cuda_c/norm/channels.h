@@ -191,7 +191,20 @@ static __forceinline__ __device__ void load_channels(float *value, const void *v
         load_values(value, vector, 0, channels, FGN_FLOAT32);
 }
 
-/* The same, or `otherwise` if there is no vector. */
+/* The same for a step's vector, or its one element for all channels. */
+static __forceinline__ __device__ void load_of_step(float *operand, const fgn_pointwise *step,
+                                                    const struct channels *channels, fgn_type vector_type,
+                                                    fgn_type type) {
+    if (step->one) {
+        float one = element_at(step->channel, 0, vector_type);
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            operand[j] = one;
+    } else
+        load_channels(operand, step->channel, channels, vector_type, type);
+}
+
+/* load_channels(), or `otherwise` if there is no vector. */
 static __forceinline__ __device__ void load_vector(float *value, const void *vector, float otherwise,
                                                    const struct channels *channels, fgn_type vector_type,
                                                    fgn_type type) {
@@ -217,7 +230,7 @@ static __forceinline__ __device__ void load_operand(float *operand, const fgn_po
     if (step->tensor)
         load_values(operand, step->tensor, place->row_start, &place->channels, place->type);
     else if (step->channel)
-        load_channels(operand, step->channel, &place->channels, place->vector_type, place->type);
+        load_of_step(operand, step, &place->channels, place->vector_type, place->type);
 }
 
 /* value = step(value) for the thread's values. Rare operators are inlined here: with function

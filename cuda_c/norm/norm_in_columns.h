@@ -82,6 +82,15 @@ static __forceinline__ __device__ void apply_operand_to_columns(const fgn_pointw
                                                                 struct columns_form form) {
     const struct channels whole = slot_of(form, VALUES);
     const int at_once = form.type == FGN_FLOAT32 ? 2 : FEW_COLUMNS;
+    if (step->one) {
+        float operand[VALUES];
+        load_of_step(operand, step, &whole, args->norm.vector_type, form.type);
+#pragma unroll
+        for (int slot = 0; slot < form.slots; slot++)
+            if (slot < form.in_use)
+                apply_operand(step, value + slot * VALUES, VALUES, operand, evenly_spaced, 1);
+        return;
+    }
     bool is_float32 = !step->tensor && args->norm.vector_type == FGN_FLOAT32;
     int vectors = step->tensor ? lane->vectors_of_row : lane->vectors;
     const char *first = step->tensor ? (const char *)step->tensor + at * size_of(form)

@@ -146,7 +146,7 @@ static __forceinline__ __device__ void apply_with_operand(const fgn_pointwise *s
             apply_with_operands(add, of_slot, VALUES, operand, evenly_spaced, 1);
         } else {
             if (i == 0 || place->in_one_row)
-                load_channels(operand, step->channel, &place->channels[i], args->norm.vector_type, type);
+                load_of_step(operand, step, &place->channels[i], args->norm.vector_type, type);
             apply_operand(step, of_slot, VALUES, operand, evenly_spaced, 1);
         }
     }

@@ -8,7 +8,7 @@
  * waits. */
 static CALLED __device__ struct few_values called_operator(fgn_pointwise_kind kind, float a, float b,
                                                            struct few_values few) {
-    const fgn_pointwise step = {kind, a, b, NULL, NULL};
+    const fgn_pointwise step = {kind, a, b, NULL, NULL, 0};
     if (!apply_common_operator(&step, few.value, FEW_VALUES))
         apply_rare_operator(&step, few.value, FEW_VALUES);
     return few;

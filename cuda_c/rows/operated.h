@@ -52,7 +52,9 @@ static CALLED __device__ struct few_values operated(fgn_pointwise step, struct c
     const fgn_type of = step.tensor ? type : vector_type;
     const int64_t start = step.tensor ? row_start : 0;
     float operand[VALUES];
-    if (of == FGN_BFLOAT16)
+    if (step.one)
+        load_of_step(operand, &step, &channels, vector_type, type);
+    else if (of == FGN_BFLOAT16)
         load_values(operand, from, start, &channels, FGN_BFLOAT16);
     else if (of == FGN_FLOAT16)
         load_values(operand, from, start, &channels, FGN_FLOAT16);
@@ -106,7 +108,7 @@ static CALLED __device__ float operated_once(fgn_pointwise step, float value, in
     if (step.tensor)
         operand = element_at(step.tensor, at, type);
     else if (step.channel)
-        operand = element_at(step.channel, channel, vector_type);
+        operand = element_at(step.channel, step.one ? 0 : channel, vector_type);
     if (is_kind(&step, FGN_ADD_TENSOR) || is_kind(&step, FGN_ADD_CHANNEL))
         value = add(value, operand);
     else if (is_kind(&step, FGN_MULTIPLY_TENSOR))

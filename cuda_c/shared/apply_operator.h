@@ -68,7 +68,7 @@ static __forceinline__ __device__ void put_few(float *value, struct few_values f
 
 static CALLED __device__ struct few_values called_rare_operator(fgn_pointwise_kind kind, float a, float b,
                                                                 struct few_values few) {
-    const fgn_pointwise step = {kind, a, b, NULL, NULL};
+    const fgn_pointwise step = {kind, a, b, NULL, NULL, 0};
     apply_rare_operator(&step, few.value, FEW_VALUES);
     return few;
 }

@@ -178,6 +178,14 @@ static inline bool takes_channel(const fgn_pointwise *step) {
     }
 }
 
+/* Whether one of them has a vector of one element. */
+static inline bool reads_one(int count, const fgn_pointwise *step) {
+    bool found = false;
+    for (int i = 0; i < count; i++)
+        found = found || (takes_channel(&step[i]) && step[i].one);
+    return found;
+}
+
 /* Whether an operator has a tensor of y's shape and type. */
 static inline __host__ __device__ bool takes_tensor(const fgn_pointwise *step) {
     return step->kind == FGN_ADD_TENSOR || step->kind == FGN_MULTIPLY_TENSOR;
@@ -186,8 +194,10 @@ static inline __host__ __device__ bool takes_tensor(const fgn_pointwise *step) {
 /* The steps of a list, without fields that their kind does not read. */
 static inline struct operators without_others(struct operators list) {
     for (int i = 0; i < list.count; i++) {
-        if (!takes_channel(&list.step[i]))
+        if (!takes_channel(&list.step[i])) {
             list.step[i].channel = NULL;
+            list.step[i].one = 0;
+        }
         if (!takes_tensor(&list.step[i]))
             list.step[i].tensor = NULL;
     }

@@ -110,6 +110,20 @@ def as_vector(one: Tensor, size: int) -> Tensor:
     return part_of(one, (size,), (0,)).contiguous()
 
 
+def ones_of(given: Sequence, numbers: Sequence[int], tensors: tuple) -> tuple | None:
+    """A chain's tensors with the operands of one element, which kernels have seen as vectors of copies, as
+    they are; None if there are none. given: a part's inputs; numbers: of the operands among them."""
+    ones = {}
+    for number, seen in zip(numbers, tensors[4:], strict=True):
+        one = given[number]
+        if one.numel() == 1 and seen.numel() > 1 and one.is_contiguous():
+            ones[number] = part_of(one, (1,), (1,))
+    if not ones:
+        return None
+    operands = zip(numbers, tensors[4:], strict=True)
+    return *tensors[:4], *[ones.get(number, seen) for number, seen in operands]
+
+
 def dtypes_of(tensors) -> list:
     """For each of a chain's parameters; None for those that kernels do not read."""
     return [one.dtype if type(one) in ORDINARY_TENSORS else None for one in tensors]

@@ -16,12 +16,12 @@ import torch
 from torch import Tensor, fx, nn
 
 from fgn import autocast, gradients
-from fgn.calls import can_multiply
+from fgn.calls import can_multiply, reading_ones
 from fgn.chains import Chain, Shape
 from fgn.functional import chain_forward, forward_in_autocast
 from fgn.fusing.accepting import NotAChain, as_operand, check_linear, check_vector
 from fgn.fusing.by_torch import by_torch
-from fgn.fusing.kept import MOST_KINDS, Checked, Last, dtypes_of, keep, kind_of, recall
+from fgn.fusing.kept import MOST_KINDS, Checked, Last, dtypes_of, keep, kind_of, ones_of, recall
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.native import prepared, repeated
 from fgn.operators import POINTWISE, Pointwise
@@ -303,6 +303,11 @@ class ChainPart(Part):
                     last.call = gradients.kept(key, tensors)
                 elif not torch.is_grad_enabled():
                     last.call = repeated.kept(key)
+                    ones = last.call and ones_of(given, self.operands, tensors)
+                    reading = ones and reading_ones(last.call, chain, ones)
+                    if reading:
+                        last = Last(given, x, y, self.settings(), chain, checked, self.operands, ones)
+                        last.call = reading
                 self._keep(last, given[0])
                 return y
         if self._is_as_many_launches(chain, x, tensors):

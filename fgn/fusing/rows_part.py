@@ -16,7 +16,17 @@ from fgn.chains import Chain, Shape
 from fgn.fusing.accepting import NotAChain, as_operand
 from fgn.fusing.alone import ProductPart, gains_before_rows
 from fgn.fusing.by_torch import by_torch
-from fgn.fusing.kept import MOST_KINDS, Last, as_vector, dtypes_of, each_once, keep, kind_of, recall
+from fgn.fusing.kept import (
+    MOST_KINDS,
+    Last,
+    as_vector,
+    dtypes_of,
+    each_once,
+    keep,
+    kind_of,
+    ones_of,
+    recall,
+)
 from fgn.fusing.meanings import has_global_hooks, not_plain
 from fgn.fusing.parts import MOST_CHAINS, VALUE_AGAIN, ChainPart, Part
 from fgn.fusing.row_functions import ALL, RowsFound, Settings, settings_of
@@ -121,6 +131,7 @@ class RowsPart(Part):
             chain, tensors, checked = inner.chain_and_tensors(*inputs)
         except NotAChain:
             return None
+        tensors = ones_of(own, inner.operands, tensors) or tensors
         weight, bias, _, _, *operands = tensors
         features = weight.shape[0]
         shape = Shape(*matrix.shape, features, 0)

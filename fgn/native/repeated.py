@@ -215,11 +215,14 @@ class Call:
     def __init__(self, **fields):
         for name, value in fields.items():
             setattr(self, name, value)
-        self.replays, self.product_at = None, 0
+        self.product_at = 0 if self.product is None else whole_blocks(self.workspace_bytes)
+        self.replay()
+
+    def replay(self):
+        """From now on launches that come again are replayed, where all are the library's or cuBLAS's."""
+        self.replays = None
         if self.multiply is None:
             self.replays = replays.for_launches(self.library, self.device, self.launch)
-        if self.product is not None:
-            self.product_at = whole_blocks(self.workspace_bytes)
 
     def find_prepared(self, weight: Tensor) -> bool:
         """Whether the kept halves of the weight, if any, are unchanged; writes their address into the

@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
+from rounding import ROUNDOFF
 from torch import nn
 
 import fgn
 from fgn import gradients
-from fgn.fusing.kept import keep
+from fgn.fusing import rows_part
+from fgn.fusing.kept import as_vector, keep
 from fgn.fusing.parts import ChainPart
 from fgn.fusing.rows_part import RowsPart
 
@@ -307,3 +309,54 @@ def test_the_oldest_makes_room_which_another_thread_may_have_made():
     emptied = Emptied(known)
     keep(emptied, "d", 4, 2)
     assert emptied.items() == {("d", 4)}
+
+
+class Scaled(nn.Module):
+    """Operands of one element, one of them twice."""
+
+    def __init__(self, behind=None):
+        super().__init__()
+        self.linear, self.behind = nn.Linear(N, N), behind or nn.ReLU()
+        self.scale, self.most = nn.Parameter(torch.tensor([1.5])), nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, x):
+        return self.behind(torch.minimum(self.linear(x) * self.scale, self.most) - self.most)
+
+
+@pytest.mark.parametrize("behind", (nn.ReLU(), nn.Softmax(-1)))
+@pytest.mark.parametrize("dtype", (torch.float32, torch.bfloat16))
+def test_one_element_is_read_where_it_is(device, behind, dtype, monkeypatch):
+    """Behind a product of torch's no launch copies it to a vector, and its value is that of the call."""
+    monkeypatch.setattr(rows_part, "multiplies_by_torch", lambda *arguments: True)
+    model = Scaled(behind).to(device, dtype).eval()
+    fused = fgn.fuse(model, version=None if isinstance(behind, nn.Softmax) else "library")
+    x, copies = torch.randn(5, N, device=device, dtype=dtype), []
+
+    def copied(*arguments):
+        copies.append(arguments)
+        return as_vector(*arguments)
+
+    def check():
+        exact = copy.deepcopy(model).double()(x.double())
+        torch.testing.assert_close(fused(x).double(), exact, rtol=4 * ROUNDOFF[dtype], atol=ROUNDOFF[dtype])
+
+    monkeypatch.setattr("fgn.fusing.kept.as_vector", copied)
+    with torch.no_grad():
+        for step in range(8):
+            model.scale.fill_(1.5 - step / 4)
+            model.most.fill_(step / 8)
+            check()
+        # Another module's parameter, of another shape: it is looked at once more.
+        model.scale = fused.scale = nn.Parameter(torch.tensor([[2.0]], device=device, dtype=dtype))
+        check()
+    assert not copies
+
+
+def test_own_products_take_one_element_as_a_vector(device):
+    """Their kernels read vectors only."""
+    model = Scaled().to(device)
+    fused, x = fgn.fuse(model), torch.randn(5, N, device=device)
+    with torch.no_grad():
+        for step in range(4):
+            model.scale.fill_(step)
+            torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-5)

@@ -42,10 +42,10 @@ def random_problems(seed: int, count: int):
 
         before, after, operands = (), (), {}
         if draw.random() < 0.5:
-            operands = {"scale": values(features).abs() + 0.5}
+            operands = {"scale": values(draw.choice((1, features))).abs() + 0.5}
             before = (Pointwise("multiply_channel", channel="scale"), Pointwise("gelu"))
         if draw.random() < 0.5:
-            operands |= {"shift": values(results), "other": values(batch, results)}
+            operands |= {"shift": values(draw.choice((1, results))), "other": values(batch, results)}
             after = (
                 Pointwise("add_channel", channel="shift"),
                 Pointwise("add_tensor", tensor="other"),
