@@ -307,12 +307,6 @@ static struct fused_gradient_args pass_of(const struct fused_gradient_args *args
     return pass;
 }
 
-static struct gradient_kernel rare_gradient_kernel(fgn_type type, int width) {
-    return type == FGN_FLOAT32   ? rare_gradient_kernel_float32(width)
-           : type == FGN_FLOAT16 ? rare_gradient_kernel_float16(width)
-                                 : rare_gradient_kernel_bfloat16(width);
-}
-
 /* The ring has as many stages as fit beside a multiprocessor's other blocks, but at least one. */
 static cudaError_t launch_fused_gradient(struct fused_gradient_args args, size_t most, cudaStream_t stream) {
     size_t of_sums = args.gradient.sums.count * BYTES_OF_SUM;
@@ -330,6 +324,8 @@ static cudaError_t launch_fused_gradient(struct fused_gradient_args args, size_t
     cudaError_t error;
     if (launched_jit(&call, stream, &error))
         return error;
+    if (!args.only_common)
+        args.division.width = args.division.width >= 4 ? 4 : 1; /* the same channels in narrower vectors */
     struct gradient_kernel kernel = args.only_common
                                         ? common_gradient_kernel(args.gradient.type, args.division.width)
                                         : rare_gradient_kernel(args.gradient.type, args.division.width);

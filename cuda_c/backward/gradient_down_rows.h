@@ -173,7 +173,5 @@ struct gradient_kernel {
 #define MOST_BLOCKS 3
 #define FEWER_BLOCKS 2
 
-/* Kernels with all operators are in gradient_2_rare_*.cu. */
-struct gradient_kernel rare_gradient_kernel_float32(int width);
-struct gradient_kernel rare_gradient_kernel_float16(int width);
-struct gradient_kernel rare_gradient_kernel_bfloat16(int width);
+/* Kernels with all operators, of width 4 or 1 (gradient_2_rare.cu). */
+struct gradient_kernel rare_gradient_kernel(fgn_type type, int width);

@@ -1,6 +1,10 @@
 /* The beginning of a kernel that is compiled for one call (jit/jit.h), before its own file. */
 #pragma once
 
+/* NVRTC has no <math.h>. */
+#define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
+
 #include "shared/rung.h"
 
 /* Functions of one copy are inlined: they have one operator left. */

@@ -3,6 +3,7 @@
 
 #ifdef __CUDACC__
 
+#include <atomic>
 #include <mutex>
 #include <stdio.h>
 
@@ -23,7 +24,7 @@ static std::mutex table_lock;
 static struct entry table[ENTRIES];
 static int used;
 static fgn_jit_compiler compiler;
-static unsigned long long launches;
+static std::atomic<unsigned long long> launches;
 
 /* FNV-1a, a word at a time. */
 static unsigned hash_of(const struct jit_call *call) {

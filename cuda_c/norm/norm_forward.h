@@ -4,7 +4,6 @@
 #include "jit/jit.h"
 #include "norm/channels.h"
 #include "norm/norm.h"
-#include "shared/plan.h"
 
 /* What is the same in all calls of a kernel that is compiled for one. */
 struct norm_facts {
@@ -73,6 +72,15 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
 #define BLOCKS_OF_MANY_COLUMNS 1
 #define FEWEST_VALUES_OF_FEW_COLUMNS (1 << 20)
 #define FEWEST_CHANNELS_OF_COLUMNS 128
+
+/* Rows on which a thread of operators_alone_large.cu works together. */
+#define ROWS_TOGETHER 4
+
+#ifndef JIT_COMPILED
+
+/* ---- The host ---- */
+
+#include "shared/plan.h"
 
 /* The kernels that a norm may launch. */
 enum norm_form {
@@ -264,9 +272,6 @@ static inline bool may_have_columns(const struct norm_launch *launch, const stru
            !(is_narrow && norm->type == FGN_FLOAT32);
 }
 
-/* Rows on which a thread of operators_alone_large.cu works together. */
-#define ROWS_TOGETHER 4
-
 /* From this many blocks on that kernel is faster (measured on an H100 in bfloat16). */
 #define FEWEST_BLOCKS_OF_LARGE 512
 
@@ -375,10 +380,4 @@ cudaError_t norm_forward_staged(const struct kept_norm *norm, const struct norm_
 cudaError_t norm_forward_columns(const struct kept_norm *norm, const struct norm_launch *launch,
                                  cudaStream_t stream);
 
-/* More slots (norm_forward_many_columns_*.cu). */
-cudaError_t norm_forward_many_columns_float32(const struct kept_norm *norm, const struct norm_launch *launch,
-                                              cudaStream_t stream);
-cudaError_t norm_forward_many_columns_float16(const struct kept_norm *norm, const struct norm_launch *launch,
-                                              cudaStream_t stream);
-cudaError_t norm_forward_many_columns_bfloat16(const struct kept_norm *norm, const struct norm_launch *launch,
-                                               cudaStream_t stream);
+#endif

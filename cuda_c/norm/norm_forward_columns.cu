@@ -2,7 +2,7 @@
  *
  * Idea: if a group has more vectors than a warp has lanes (norm_forward.cu), several warps would share it,
  * and wait for each other at each sum. So a lane takes up to 4 slots side by side (8 in
- * norm_forward_many_columns_float32.cu): 32 lanes hold up to 1024 channels, and sums need shuffles only. Any
+ * norm_forward_many_columns.cu): 32 lanes hold up to 1024 channels, and sums need shuffles only. Any
  * number of slots is possible, so few lanes are idle: 384 channels are 16 lanes with 3 slots, 96 are 4 lanes
  * with 3.
  *
@@ -75,14 +75,6 @@ EARLY_LAUNCHER(norm_forward_short_columns_bfloat16_kernel, struct norm_forward_a
 
 /* ---- The host ---- */
 
-static cudaError_t norm_forward_many_columns(const struct kept_norm *norm, const struct norm_launch *launch,
-                                             cudaStream_t stream) {
-    if (norm->type == FGN_FLOAT32)
-        return norm_forward_many_columns_float32(norm, launch, stream);
-    return norm->type == FGN_FLOAT16 ? norm_forward_many_columns_float16(norm, launch, stream)
-                                     : norm_forward_many_columns_bfloat16(norm, launch, stream);
-}
-
 cudaError_t norm_forward_columns(const struct kept_norm *norm, const struct norm_launch *launch,
                                  cudaStream_t stream) {
     static const columns_launcher launchers[][2] = {
@@ -93,9 +85,17 @@ cudaError_t norm_forward_columns(const struct kept_norm *norm, const struct norm
         [FGN_BFLOAT16] = {launch_norm_forward_columns_bfloat16_kernel,
                           launch_norm_forward_short_columns_bfloat16_kernel},
     };
-    if (launch->form == MANY_COLUMNS_NORM)
-        return norm_forward_many_columns(norm, launch, stream);
-    return launch_columns(norm, launch, launchers[norm->type][launch->form - FEW_COLUMNS_NORM], stream);
+    bool has_many = launch->form == MANY_COLUMNS_NORM;
+    columns_launcher launcher = has_many ? launcher_of_many_columns(norm->type)
+                                         : launchers[norm->type][launch->form - FEW_COLUMNS_NORM];
+    int blocks = has_many ? BLOCKS_OF_MANY_COLUMNS : BLOCKS_OF_FEW_COLUMNS;
+    struct norm_forward_args args = {*norm, launch->division, log2_of(launch->division.team), launch->columns,
+                                     1.0f / launch->division.group_size};
+    cudaError_t error;
+    if (launched_norm_jit("norm/norm_forward_columns.cu", norm, launch, launch->columns, blocks, &args,
+                          stream, &error))
+        return error;
+    return launcher(launch->grid, launch->block, 0, stream, true, args);
 }
 
 #endif

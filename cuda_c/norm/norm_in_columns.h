@@ -1,5 +1,5 @@
 /* y = after(GroupNorm(before(v))) of some rows; a lane has several slots of a row. The kernels of
- * norm_forward_columns.cu and norm_forward_many_columns_*.cu call this. */
+ * norm_forward_columns.cu and norm_forward_many_columns.cu call this. */
 #pragma once
 
 #include "norm/norm_of_rows.h"
@@ -310,30 +310,15 @@ static __forceinline__ __device__ void normalise_rows_in_columns(const struct no
 
 #ifdef __CUDACC__
 
-/* Code for lanes with exactly `slots` slots, a constant. */
-static __forceinline__ __device__ void normalise_exactly(const struct norm_forward_args *args, float *scale,
-                                                         float *shift, int slots, int width, fgn_type type) {
-    const struct columns_form form = {slots, slots, width, type};
-    if (args->columns == slots)
-        normalise_rows_in_columns(args, scale, shift, form);
-}
-
 static __forceinline__ __device__ void normalise_columns(const struct norm_forward_args *args, int most,
                                                          int width, fgn_type type) {
     __shared__ __align__(16) float scale[SEGMENT];
     __shared__ __align__(16) float shift[SEGMENT];
-    if (most == FEW_COLUMNS) {
-        const struct columns_form any = {most, args->columns, width, type};
-        if (args->columns == 3)
-            normalise_exactly(args, scale, shift, 3, width, type);
-        else
-            normalise_rows_in_columns(args, scale, shift, any);
-    } else {
-        normalise_exactly(args, scale, shift, 5, width, type);
-        normalise_exactly(args, scale, shift, 6, width, type);
-        normalise_exactly(args, scale, shift, 7, width, type);
-        normalise_exactly(args, scale, shift, 8, width, type);
-    }
+    const struct columns_form three = {3, 3, width, type}, any = {most, args->columns, width, type};
+    if (most == FEW_COLUMNS && args->columns == 3)
+        normalise_rows_in_columns(args, scale, shift, three);
+    else
+        normalise_rows_in_columns(args, scale, shift, any);
 }
 
 #else
@@ -355,14 +340,5 @@ static CALLED __device__ void normalise_columns(const struct norm_forward_args *
 typedef cudaError_t (*columns_launcher)(dim3 grid, dim3 block, size_t dynamic_shared_bytes,
                                         cudaStream_t stream, bool early, struct norm_forward_args args);
 
-static inline cudaError_t launch_columns(const struct kept_norm *norm, const struct norm_launch *launch,
-                                         columns_launcher launcher, cudaStream_t stream) {
-    struct norm_forward_args args = {*norm, launch->division, log2_of(launch->division.team), launch->columns,
-                                     1.0f / launch->division.group_size};
-    int blocks = launch->form == MANY_COLUMNS_NORM ? BLOCKS_OF_MANY_COLUMNS : BLOCKS_OF_FEW_COLUMNS;
-    cudaError_t error;
-    if (launched_norm_jit("norm/norm_forward_columns.cu", norm, launch, launch->columns, blocks, &args,
-                          stream, &error))
-        return error;
-    return launcher(launch->grid, launch->block, 0, stream, true, args);
-}
+/* The kernels of norm_forward_many_columns.cu. */
+columns_launcher launcher_of_many_columns(fgn_type type);

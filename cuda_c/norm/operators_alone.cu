@@ -9,16 +9,10 @@
  *
  * Limit: memory; with exponentials, instruction issue. A product of fgn applies the operators to its sums and
  * saves the read and the write: ladder/gemm_7_fused.cu, hopper/epilogue.h. */
-#include "norm/norm_forward.h"
+#include "norm/operators_alone.h"
 #include "ptx/griddepcontrol.h"
 #include "sim/launchers.h"
 
-struct operators_alone_args {
-    struct kept_norm chain;
-    struct division division;
-};
-
-/* Callers pass a constant for `type`. */
 static __forceinline__ __device__ void apply_down_rows(const struct operators_alone_args *args,
                                                        fgn_type type) {
     const struct kept_norm *chain = &args->chain;
@@ -43,15 +37,7 @@ static __forceinline__ __device__ void apply_down_rows(const struct operators_al
     }
 }
 
-#ifdef JIT_COMPILED
-
-extern "C" __global__ void __launch_bounds__(THREADS, known.blocks)
-    jit_kernel(struct operators_alone_args given) {
-    const struct operators_alone_args args = {known_norm(given.chain), known.division};
-    apply_down_rows(&args, (fgn_type)known.type);
-}
-
-#else
+#ifndef JIT_COMPILED
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_OF_MULTIPROCESSOR)
     operators_alone_float32_kernel(struct operators_alone_args args) {

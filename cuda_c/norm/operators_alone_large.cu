@@ -10,15 +10,10 @@
  * Operations: the operators' own.
  *
  * Limit: memory, for operators of an instruction or two; otherwise instruction issue. */
-#include "norm/norm_forward.h"
+#include "norm/operators_alone.h"
 #include "norm/operators_called.h"
 #include "ptx/griddepcontrol.h"
 #include "sim/launchers.h"
-
-struct operators_alone_large_args {
-    struct kept_norm chain;
-    struct division division;
-};
 
 /* Some rows of a thread, `step` apart. place: in the first one. */
 struct rows_together {
@@ -68,8 +63,7 @@ static __forceinline__ __device__ void compute_rows(const struct kept_norm *chai
                      at->place.type);
 }
 
-/* Callers pass a constant for `type`. */
-static __forceinline__ __device__ void apply_down_rows(const struct operators_alone_large_args *args,
+static __forceinline__ __device__ void apply_down_rows(const struct operators_alone_args *args,
                                                        fgn_type type) {
     const struct kept_norm *chain = &args->chain;
     struct division division = args->division;
@@ -89,40 +83,32 @@ static __forceinline__ __device__ void apply_down_rows(const struct operators_al
         compute_rows(chain, 1, &at);
 }
 
-#ifdef JIT_COMPILED
-
-extern "C" __global__ void __launch_bounds__(THREADS, known.blocks)
-    jit_kernel(struct operators_alone_large_args given) {
-    const struct operators_alone_large_args args = {known_norm(given.chain), known.division};
-    apply_down_rows(&args, (fgn_type)known.type);
-}
-
-#else
+#ifndef JIT_COMPILED
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    operators_alone_large_float32_kernel(struct operators_alone_large_args args) {
+    operators_alone_large_float32_kernel(struct operators_alone_args args) {
     apply_down_rows(&args, FGN_FLOAT32);
 }
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    operators_alone_large_float16_kernel(struct operators_alone_large_args args) {
+    operators_alone_large_float16_kernel(struct operators_alone_args args) {
     apply_down_rows(&args, FGN_FLOAT16);
 }
 
 __global__ void __launch_bounds__(THREADS, LARGE_BLOCKS_OF_MULTIPROCESSOR)
-    operators_alone_large_bfloat16_kernel(struct operators_alone_large_args args) {
+    operators_alone_large_bfloat16_kernel(struct operators_alone_args args) {
     apply_down_rows(&args, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(operators_alone_large_float32_kernel, struct operators_alone_large_args)
-EARLY_LAUNCHER(operators_alone_large_float16_kernel, struct operators_alone_large_args)
-EARLY_LAUNCHER(operators_alone_large_bfloat16_kernel, struct operators_alone_large_args)
+EARLY_LAUNCHER(operators_alone_large_float32_kernel, struct operators_alone_args)
+EARLY_LAUNCHER(operators_alone_large_float16_kernel, struct operators_alone_args)
+EARLY_LAUNCHER(operators_alone_large_bfloat16_kernel, struct operators_alone_args)
 
 /* ---- The host ---- */
 
 cudaError_t operators_alone_large(const struct kept_norm *chain, const struct norm_launch *launch,
                                   cudaStream_t stream) {
-    struct operators_alone_large_args args = {*chain, launch->division};
+    struct operators_alone_args args = {*chain, launch->division};
     cudaError_t error;
     if (launched_norm_jit("norm/operators_alone_large.cu", chain, launch, 1, LARGE_BLOCKS_OF_MULTIPROCESSOR,
                           &args, stream, &error))

@@ -34,11 +34,9 @@ EARLY_LAUNCHER(short_rows_float16_kernel, struct rows_args)
 EARLY_LAUNCHER(short_rows_bfloat16_kernel, struct rows_args)
 
 cudaError_t launch_short_rows(dim3 grid, dim3 block, const struct rows_args *args, cudaStream_t stream) {
-    const struct rows_facts facts = facts_of_rows(&args->rows, &args->division);
-    const struct jit_call call = {
-        "rows/short_rows.cu", (const int *)&facts, sizeof facts / sizeof(int), args, grid, block, 0};
     cudaError_t error;
-    if (launched_jit(&call, stream, &error))
+    if (launched_rows_jit("rows/short_rows.cu", &args->rows, &args->division, args, grid, block, stream,
+                          &error))
         return error;
     switch (args->rows.type) {
     case FGN_FLOAT16:

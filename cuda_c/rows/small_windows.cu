@@ -117,11 +117,8 @@ cudaError_t small_windows(const struct rows *rows, cudaStream_t stream) {
     const dim3 grid = {(unsigned)(blocks < BLOCKS_OF_POOLING ? blocks : BLOCKS_OF_POOLING), 1, 1};
     const dim3 block = {THREADS, 1, 1};
     const struct division undivided = {0, 0, 0, 0, 0, 0};
-    const struct rows_facts facts = facts_of_rows(rows, &undivided);
-    const struct jit_call call = {
-        "rows/small_windows.cu", (const int *)&facts, sizeof facts / sizeof(int), &args, grid, block, 0};
     cudaError_t error;
-    if (launched_jit(&call, stream, &error))
+    if (launched_rows_jit("rows/small_windows.cu", rows, &undivided, &args, grid, block, stream, &error))
         return error;
     switch (rows->type) {
     case FGN_FLOAT16:

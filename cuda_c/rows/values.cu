@@ -103,11 +103,8 @@ cudaError_t values_forward(const struct rows *rows, cudaStream_t stream) {
     int64_t blocks = tiles(rows->batch * tiles(rows->features, VALUES), THREADS);
     const dim3 grid = {(unsigned)(blocks < BLOCKS_AT_ONCE ? blocks : BLOCKS_AT_ONCE), 1, 1};
     const dim3 block = {THREADS, 1, 1};
-    const struct rows_facts facts = facts_of_rows(rows, &division);
-    const struct jit_call call = {
-        "rows/values.cu", (const int *)&facts, sizeof facts / sizeof(int), &args, grid, block, 0};
     cudaError_t error;
-    if (launched_jit(&call, stream, &error))
+    if (launched_rows_jit("rows/values.cu", rows, &division, &args, grid, block, stream, &error))
         return error;
     switch (rows->type) {
     case FGN_FLOAT16:

@@ -1,6 +1,8 @@
 """Kernels that are compiled for one call compute what the library's own do (`fgn.native.jit`)."""
 
+import functools
 import random
+import time
 import warnings
 
 import pytest
@@ -12,11 +14,11 @@ from fgn import chain_forward
 from fgn.chains import Chain, Shape, random_inputs
 from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native import cublas, jit
-from fgn.native.library import GPU
+from fgn.native.library import GPU, ffi
 from fgn.operators import IN_CHAINS, POINTWISE, Pointwise
 from fgn.rows import AGAIN, ROW_FUNCTIONS, Rows, rows_forward
 
-pytestmark = pytest.mark.skipif(jit.find_nvcc() is None, reason="needs nvcc")
+pytestmark = pytest.mark.skipif(jit.nvrtc() is None, reason="needs cuda-bindings and NVRTC")
 
 
 def random_steps(draw: random.Random, features: int, batch: int, dtype, operands: dict, reads_again: bool):
@@ -65,17 +67,50 @@ def random_rows(seed: int):
     )
 
 
+def source_of(file: str, facts: str) -> str:
+    """As the library makes it (compiled() in cuda_c/jit/jit.cu)."""
+    return f'#define JIT_COMPILED\n#include "jit/beginning.h"\n#define FACTS {{{facts}}}\n#include "{file}"\n'
+
+
 def test_a_source_becomes_machine_code():
     """Facts: the sum of sigmoids of rows of 5120 bfloat16 values."""
     facts = "2, 2, 0, 0, 5120, 1, 5120, 5120, 5120, 1, 1, 256, 256, 8, 1, 27, 0, 0, 0, 0, 0, 0, 0, 0"
-    image = jit.compiled(
-        '#define JIT_COMPILED\n#include "jit/beginning.h"\n'
-        f'#define FACTS {{{facts}}}\n#include "rows/long_rows.cu"\n',
-        "90a",
-    )
+    image = jit.compiled(source_of("rows/long_rows.cu", facts), "90a")
     assert image[:4] == b"\x7fELF" and jit.KERNEL.encode() in image
     with pytest.raises(BuildError, match="no_such_file"):
         jit.compiled('#include "no_such_file.cu"\n', "90a")
+
+
+@pytest.mark.parametrize("dtype", range(3))
+def test_every_kernel_compiles(dtype):
+    """A norm, its gradient and functions of rows, without operators, in each type. Facts: one group of 1024
+    channels, and rows of 1024 values."""
+    lists, division = "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0", "1024, 1, 1, 128, 128, 8"
+    norm = f"{dtype}, {dtype}, 1024, 1, 0, 1, 1, 1, 2, 2, 0, 7, {division}, {lists}"
+    rows = f"{dtype}, {dtype}, 0, 0, 1024, 1, 1024, 1024, {division}, {lists}"
+    gradient = f"{dtype}, {dtype}, 1024, 1, 1, 1, 1, 0, 2, 2, 0, {division}, 0, {'-1, ' * 19} 0, 0, {lists}"
+    for facts, files in (
+        (norm, ("norm_forward", "norm_forward_columns", "norm_forward_tiny")),
+        (norm, ("operators_alone", "operators_alone_large")),
+        (rows, ("short_rows", "long_rows", "small_windows", "values")),
+    ):
+        for file in files:
+            folder = "rows" if facts is rows else "norm"
+            jit.compiled(source_of(f"{folder}/{file}.cu", facts), "90a")
+    jit.compiled(source_of("backward/gradient_jit.h", gradient), "90a")
+
+
+def test_an_interrupt_while_a_kernel_compiles_follows_the_call(monkeypatch):
+    def interrupted(source, architecture):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(jit, "compiled", interrupted)
+    monkeypatch.setattr(jit, "_architecture", lambda: "90a")
+    monkeypatch.setattr(type(jit.GPU), "find", lambda library: "a library")
+    compiler = ffi().callback("fgn_jit_compiler", functools.partial(jit._compile, None))
+    with pytest.raises(KeyboardInterrupt):
+        assert compiler(ffi().new("char[]", b"")) == ffi().NULL
+        time.sleep(5)
 
 
 @pytest.mark.parametrize("deterministic", (False, True))
