@@ -16,7 +16,7 @@ from cudasim.counting import counted
 from fgn.chains import Chain, Shape
 from fgn.native import jit, repeated, tuned
 from fgn.native.library import ffi, for_device, version_names
-from fgn.precision import OF_CALLS
+from fgn.precision import OF_CALLS, torch_multiplies
 
 C_TYPES = {
     torch.float32: "FGN_FLOAT32",
@@ -270,7 +270,8 @@ def launch_count(
 
 def default_version(chain: Chain, shape: Shape, device: torch.device, precision: str = "ieee") -> str:
     """The default version of `chain_forward()` for this chain."""
-    plan = plan_of(chain, shape, None, device, precision)
+    may = torch_multiplies(precision) and not torch.are_deterministic_algorithms_enabled()
+    plan = plan_of(chain, shape, None, device, precision, can_multiply=may)
     if plan is None:
         raise RuntimeError(f"precision: no version runs {precision} on {device}")
     return version_names(device.type)[plan.version]

@@ -117,7 +117,7 @@ def ones_of(given: Sequence, numbers: Sequence[int], tensors: tuple) -> tuple | 
     for number, seen in zip(numbers, tensors[4:], strict=True):
         one = given[number]
         if one.numel() == 1 and seen.numel() > 1 and one.is_contiguous():
-            ones[number] = part_of(one, (1,), (1,))
+            ones[number] = one if one.shape == (1,) else part_of(one, (1,), (1,))
     if not ones:
         return None
     operands = zip(numbers, tensors[4:], strict=True)

@@ -462,7 +462,7 @@ def test_an_empty_batch(device):
 
 
 @pytest.mark.memory
-def test_dy_of_any_strides(device):
+def test_dy_of_any_strides(device, equal_calls):
     module, _ = module_and_reference("GemmGroupNormHardtanh", device)
     x, dy = torch.rand(48, 20, device=device), torch.rand(48, 48, device=device)
     assert_same_gradients(train(module, x, dy.t()), train(module, x, dy.t().contiguous()), 1e-7)

@@ -345,7 +345,10 @@ def test_one_element_is_read_where_it_is(device, behind, dtype, monkeypatch):
         for step in range(8):
             model.scale.fill_(1.5 - step / 4)
             model.most.fill_(step / 8)
-            check()
+            with monkeypatch.context() as later:
+                if step > 2:  # nothing is planned anew
+                    later.setattr(ChainPart, "chain_and_tensors", None)
+                check()
         # Another module's parameter, of another shape: it is looked at once more.
         model.scale = fused.scale = nn.Parameter(torch.tensor([[2.0]], device=device, dtype=dtype))
         check()
