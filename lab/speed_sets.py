@@ -120,7 +120,23 @@ SEVENTH = (
     "thimotyb/cuda-course",
     "valentinho02/cuda-gemm-optim",
 )
+# All of whose ladders have three versions or more.
+EIGHTH = (
+    "aowuFFFF/PracticeOperators",
+    "Atopos0313/cuda_learning",
+    "bluebread/cuda_lab",
+    "colawithsauce/ECE408_Exercises",
+    "felicityin/cudaw",
+    "Greedy-cy/orin-cuda-operator-library",
+    "huicongyao/KernelPractices",
+    "jeffaa729/cuda_kernel_benchmark",
+    "JessieJ2001/cuda-practice",
+    "kkysen/cuda",
+    "naveenaproop/CUDA",
+    "qescccczmr/kernel_cuda",
+)
 SETS = {
+    "blind eighth": EIGHTH,
     "blind seventh": SEVENTH,
     "blind sixth": SIXTH,
     "blind fifth": FIFTH,

@@ -27,7 +27,9 @@ _EXTERN_SHARED = re.compile(
 )
 
 # Not a loop that asks for a single turn.
-_UNROLL = re.compile(r"#[ \t]*pragma[ \t]+unroll\b(?!\s*\(?\s*[01]\b)[^\n\\]*(?=\n\s*for\s*(?P<opening>\())")
+_UNROLL = re.compile(
+    r"#[ \t]*pragma[ \t]+unroll\b(?![ \t]*\(?[ \t]*[01]\b)[^\n\\]*(?=\n\s*for\s*(?P<opening>\())"
+)
 
 
 def _unrolled(source: str) -> str:

@@ -52,8 +52,8 @@ static inline struct sim_thread *start_next(struct sim_block *block) {
 }
 
 static unsigned number_of_running(const struct sim_registers *registers) {
-    uint3 index = registers->thread_index;
-    dim3 size = registers->block_size;
+    uint3 index = registers->sim_thread_index;
+    dim3 size = registers->sim_block_size;
     return (index.z * size.y + index.y) * size.x + index.x;
 }
 
@@ -78,7 +78,7 @@ static void run_next_thread(struct sim_worker *worker) {
     struct sim_block *block = &worker->block;
     struct sim_registers *registers = worker->registers;
     if (!registers->is_alone) { /* so no thread has started */
-        registers->thread_index = (uint3){0, 0, 0};
+        registers->sim_thread_index = (uint3){0, 0, 0};
         enter_kernel(worker);
         if (!registers->is_alone && number_of_running(registers) == block->size - 1) {
             block->started = block->returned = block->size;
@@ -88,7 +88,7 @@ static void run_next_thread(struct sim_worker *worker) {
     } else {
         worker->current = start_next(block);
         worker->current->leaves = false;
-        registers->thread_index = worker->current->index;
+        registers->sim_thread_index = worker->current->index;
         if (WATCHED)
             watch_thread_runs(worker->current);
         enter_kernel(worker);

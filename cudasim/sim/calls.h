@@ -10,13 +10,14 @@
 extern "C" {
 #endif
 
-/* What a thread can ask about itself; PTX calls these the special registers. */
+/* What a thread can ask about itself; PTX calls these the special registers. The first five stand in a
+ * kernel's text, where its source may have macros by shorter names (block_size). */
 struct sim_registers {
-    uint3 thread_index;
-    uint3 block_index;
-    dim3 block_size;
-    dim3 grid_size;
-    unsigned char *shared_memory; /* the dynamic kind */
+    uint3 sim_thread_index;
+    uint3 sim_block_index;
+    dim3 sim_block_size;
+    dim3 sim_grid_size;
+    unsigned char *sim_shared_memory; /* the dynamic kind */
     /* Of a kernel in C++ that runs the threads of its block in a loop (cpp/threads.hpp): */
     unsigned came_to_end; /* the thread that last came to the end of the kernel's text, counted from 1 */
     unsigned row;         /* the number of threads in the rows before that of the thread that runs */

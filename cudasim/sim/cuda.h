@@ -30,11 +30,11 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-#define threadIdx (sim_registers.thread_index)
-#define blockIdx (sim_registers.block_index)
-#define blockDim (sim_registers.block_size)
-#define gridDim (sim_registers.grid_size)
-#define dynamic_shared (sim_registers.shared_memory)
+#define threadIdx (sim_registers.sim_thread_index)
+#define blockIdx (sim_registers.sim_block_index)
+#define blockDim (sim_registers.sim_block_size)
+#define gridDim (sim_registers.sim_grid_size)
+#define dynamic_shared (sim_registers.sim_shared_memory)
 #define warpSize 32
 
 /* ---- Barriers and warp operations ---- */

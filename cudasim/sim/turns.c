@@ -87,7 +87,7 @@ static void *look_at_clock(void *unused) {
 /* Whether the signal before this one found the same thread: a turn is not over for one that has just begun.
  */
 static bool is_seen_again(void) {
-    struct seen now = {sim_registers.block_index, sim_registers.thread_index, sim_worker->launch};
+    struct seen now = {sim_registers.sim_block_index, sim_registers.sim_thread_index, sim_worker->launch};
     bool is_same = memcmp(&now, &seen_last, sizeof now) == 0;
     seen_last = now;
     return is_same;

@@ -16,7 +16,7 @@ static inline struct sim_fiber *sim_take_up_ready(struct sim_worker *worker, str
         __builtin_prefetch(after->next);
     }
     worker->current = thread;
-    worker->registers->thread_index = thread->index;
+    worker->registers->sim_thread_index = thread->index;
     if (WATCHED)
         watch_thread_runs(thread);
     return thread->fiber;

@@ -131,9 +131,9 @@ static void run_blocks(void) {
     sim_worker->launch = launch->number; /* in which it may begin more than once */
     sim_have_signal_stack();
     struct sim_worker *worker = sim_worker;
-    worker->registers->shared_memory = worker->shared_memory;
-    worker->registers->block_size = launch->block;
-    worker->registers->grid_size = launch->grid;
+    worker->registers->sim_shared_memory = worker->shared_memory;
+    worker->registers->sim_block_size = launch->block;
+    worker->registers->sim_grid_size = launch->grid;
     fenv_t of_caller; /* who may round upwards or flush small numbers to zero: a kernel does neither */
     fegetenv(&of_caller);
     fesetenv(FE_DFL_ENV);

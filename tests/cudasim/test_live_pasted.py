@@ -509,3 +509,22 @@ __global__ void k(float *y, int texture) {
     y = torch.arange(8.0)
     cudasim.kernel(source)[1, 8](y, 1)
     assert y.tolist() == [9.0, 11.0, 13.0, 15.0, 1.0, 3.0, 5.0, 7.0]
+
+
+def test_macros_of_the_source_may_be_called_block_size():
+    """What stands for threadIdx and its like has no name that people give their constants."""
+    source = """
+#define block_size 256
+#define grid_size 4
+#define thread_index 0
+#define block_index 0
+#define shared_memory 48
+__global__ void k(float *y) {
+    extern __shared__ float s[];
+    s[threadIdx.x] = blockIdx.x;
+    y[blockIdx.x * blockDim.x + threadIdx.x] = s[threadIdx.x] + gridDim.x + block_size;
+}
+"""
+    y = torch.zeros(64)
+    cudasim.kernel(source)[2, 32, 128](y)
+    assert y[::32].tolist() == [258.0, 259.0]

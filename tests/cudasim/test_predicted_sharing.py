@@ -7,7 +7,7 @@ import pytest
 
 import cudasim
 from cudasim.predicting import machine_code
-from cudasim.predicting.caches import Traffic, _far_apart, _union, sharing_of, traffic_of
+from cudasim.predicting.caches import Traffic, _different, _far_apart, _union, sharing_of, traffic_of
 from cudasim.predicting.cards import card
 from cudasim.predicting.sampling import take_sample
 
@@ -31,6 +31,11 @@ def test_the_union_of_sectors_is_the_same_marked_and_sorted(apart):
     expected = apart * np.arange(1 << 42, (1 << 42) + 14, dtype=np.uint64)
     assert np.array_equal(_union([*parts, np.empty(0, np.uint64)]), expected)
     assert not len(_union([]))
+
+
+@pytest.mark.parametrize(("ordered", "expected"), [([], 0), ([7], 1), ([0, 0, 1, 1, 1, 4, 9, 9], 4)])
+def test_different_numbers_are_counted_in_a_list_in_order(ordered, expected):
+    assert _different(np.array(ordered, np.uint64)) == expected
 
 
 @pytest.mark.parametrize("is_random", [False, True])

@@ -5,8 +5,8 @@
 #include "recorder.h"
 
 static uint32_t number_of_block(const struct sim_registers *registers) {
-    uint3 index = registers->block_index;
-    dim3 grid = registers->grid_size;
+    uint3 index = registers->sim_block_index;
+    dim3 grid = registers->sim_grid_size;
     return (index.z * grid.y + index.y) * grid.x + index.x;
 }
 

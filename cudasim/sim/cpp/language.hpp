@@ -97,11 +97,11 @@ __attribute__((always_inline, unused)) static inline void sim_see() {
      : sim_blind                                    ? sim_see()                                              \
                                                     : sim_launch_bounds(most, file, line))
 #endif
-#define threadIdx (SIM_OWN.thread_index)
-#define blockIdx (SIM_OWN.block_index)
-#define blockDim (SIM_OWN.block_size)
-#define gridDim (SIM_OWN.grid_size)
-#define SIM_DYNAMIC_SHARED (SIM_OWN.shared_memory)
+#define threadIdx (SIM_OWN.sim_thread_index)
+#define blockIdx (SIM_OWN.sim_block_index)
+#define blockDim (SIM_OWN.sim_block_size)
+#define gridDim (SIM_OWN.sim_grid_size)
+#define SIM_DYNAMIC_SHARED (SIM_OWN.sim_shared_memory)
 
 /* No macro: a kernel may have a variable of its own by this name. */
 static constexpr int warpSize = 32;

@@ -90,15 +90,15 @@ SIM_INLINE void sim_leave() {
 #define SIM_ONE_AFTER_ANOTHER __asm__ volatile("" ::: "memory")
 /* False behind the last row of the block. */
 SIM_INLINE bool sim_next_row(struct sim_registers *registers) {
-    if (registers->thread_index.y + 1 < registers->block_size.y) {
-        registers->thread_index.y++;
-    } else if (registers->thread_index.z + 1 < registers->block_size.z) {
-        registers->thread_index.y = 0;
-        registers->thread_index.z++;
+    if (registers->sim_thread_index.y + 1 < registers->sim_block_size.y) {
+        registers->sim_thread_index.y++;
+    } else if (registers->sim_thread_index.z + 1 < registers->sim_block_size.z) {
+        registers->sim_thread_index.y = 0;
+        registers->sim_thread_index.z++;
     } else {
         return false;
     }
-    registers->row += registers->block_size.x;
+    registers->row += registers->sim_block_size.x;
     return true;
 }
 /* Values that fit are fetched once. */
@@ -113,14 +113,14 @@ template <class... P, class Kernel, size_t... I>
 SIM_INLINE void sim_run_all(const Kernel &kernel, void *const *values, std::index_sequence<I...>) {
     std::tuple<sim_kept<P>...> kept(*(P *)values[I]...);
     struct sim_registers own = *sim_own_registers();
-    const dim3 size = own.block_size;
-    if (size.x > 1024 || own.block_index.x * size.x > sim_most_in_blind)
+    const dim3 size = own.sim_block_size;
+    if (size.x > 1024 || own.sim_block_index.x * size.x > sim_most_in_blind)
         __builtin_unreachable();
-    for (own.thread_index.z = 0; own.thread_index.z < size.z; own.thread_index.z++)
+    for (own.sim_thread_index.z = 0; own.sim_thread_index.z < size.z; own.sim_thread_index.z++)
         for (unsigned y = 0; y < size.y; y++)
             for (unsigned x = 0; x < size.x; x++) {
-                own.thread_index.x = x;
-                own.thread_index.y = y;
+                own.sim_thread_index.x = x;
+                own.sim_thread_index.y = y;
                 sim_blind = &own;
                 sim_call_thread(kernel, std::get<I>(kept)...);
                 sim_blind = 0;
@@ -146,9 +146,9 @@ SIM_INLINE bool sim_have_run_blind(struct sim_registers *registers, const Kernel
                                    void *const *values) {
     if constexpr (sim_is_named<Kernel>::value) {
         static const bool is_listed = sim_is_listed((const void *)sim_run_blind<Kernel, P...>);
-        const dim3 size = registers->block_size;
+        const dim3 size = registers->sim_block_size;
         if (!is_listed || registers->is_alone || registers->is_to_see ||
-            (uint64_t)registers->block_index.x * size.x > sim_most_in_blind)
+            (uint64_t)registers->sim_block_index.x * size.x > sim_most_in_blind)
             return false;
         /* From here on the turns' signal does nothing; it may have taken the first thread out of the loop. */
         registers->is_blind = true;
@@ -157,7 +157,7 @@ SIM_INLINE bool sim_have_run_blind(struct sim_registers *registers, const Kernel
         if (is_first) {
             sim_run_blind<Kernel, P...>(kernel, values);
             registers->is_between = true;
-            registers->thread_index = {size.x - 1, size.y - 1, size.z - 1};
+            registers->sim_thread_index = {size.x - 1, size.y - 1, size.z - 1};
             SIM_ONE_AFTER_ANOTHER;
         }
         registers->is_blind = false;
@@ -189,12 +189,12 @@ SIM_INLINE void sim_run_threads(const Kernel &kernel, void *const *values, std::
         } else {
             registers->came_to_end = registers->row + x;
         }
-        if (x == registers->block_size.x) {
+        if (x == registers->sim_block_size.x) {
             if (!sim_next_row(registers))
                 return;
             x = 0;
         }
-        registers->thread_index.x = x;
+        registers->sim_thread_index.x = x;
         SIM_ONE_AFTER_ANOTHER;
         registers->is_between = false;
     }

@@ -103,8 +103,8 @@ void sim_thread_has_left(struct sim_worker *worker) {
 static void enter(struct sim_worker *worker) {
     sim_statics_change(sim_worker, worker);
     sim_worker = worker;
-    worker->registers->block_index = worker->block_index;
-    worker->registers->shared_memory = worker->shared_memory;
+    worker->registers->sim_block_index = worker->block_index;
+    worker->registers->sim_shared_memory = worker->shared_memory;
     if (WATCHED)
         watch_worker_runs(worker);
 }
@@ -223,7 +223,7 @@ bool sim_cluster_run(struct sim_worker *worker, uint64_t number) {
             worker->cluster->size = 1;
             forget_copies(worker->cluster);
         }
-        worker->registers->block_index = worker->block_index;
+        worker->registers->sim_block_index = worker->block_index;
         if (!sim_block_run(worker))
             return false;
         if (worker->cluster)
