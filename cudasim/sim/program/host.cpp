@@ -48,6 +48,12 @@ cudaError_t sim_spoils_capture(cudaStream_t stream) {
     *captured()[stream].is_spoilt = true;
     return sim_says(cudaErrorStreamCaptureUnsupported);
 }
+bool sim_spoils_capture_of(cudaEvent_t event) {
+    auto found = recorded().find(event);
+    if (found != recorded().end())
+        *found->second.is_spoilt = true;
+    return found != recorded().end();
+}
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
     auto found = captured().find(stream);
     *status = found == captured().end()  ? cudaStreamCaptureStatusNone
