@@ -173,6 +173,7 @@ struct sim_program_launch {
     struct sim_stream *stream;
     unsigned cluster;
     bool is_cooperative;
+    size_t static_shared_bytes; /* besides shared_bytes, which are dynamic */
 };
 int sim_program_launches(const struct sim_program_launch *launch);
 /* A launch by a kernel (dynamic parallelism). It runs when the kernel has ended, before anything after the
@@ -185,6 +186,13 @@ int sim_program_launches_later(const struct sim_program_launch *launch, void *co
 
 /* "file:line" of the instruction before the address, if it is the program's. */
 bool sim_program_line_of(const void *address, char *text, size_t room);
+
+/* The file of a program or a library, by the loader's name for it. */
+const char *sim_program_file(const char *name);
+
+/* ---- static_shared.c ---- */
+
+size_t sim_program_static_shared(const void *kernel); /* bytes */
 
 /* ---- crash.c ---- */
 
