@@ -310,7 +310,7 @@ def _precompiled(compiler: str, flags: Sequence[str], header: str = "cuda.hpp") 
 
 # Functions of the C library, and C++'s new and delete, that the device's replace in a kernel (sim/heap.c).
 WRAPPED = (
-    *("malloc", "calloc", "free", "exit", "_Exit", "_exit", "abort", "system", "clock"),
+    *("malloc", "calloc", "free", "exit", "_Exit", "_exit", "abort", "system", "clock", "printf"),
     *("__cxa_allocate_exception", "__cxa_rethrow"),
     *("_Znwm", "_Znam", "_ZdlPv", "_ZdlPvm", "_ZdaPv", "_ZdaPvm"),
 )

@@ -14,6 +14,7 @@ from pathlib import Path
 from cudasim.building.compilers import MissingToolError
 from cudasim.building.library import SIMULATOR, replacing, run
 from cudasim.live.compiling import WRAPPED, cpp_compiler
+from cudasim.live.source import CPP
 from cudasim.programs.blas import blas
 
 _LIBRARIES = (
@@ -52,7 +53,16 @@ foreach(kind EXE SHARED MODULE)
   string(APPEND CMAKE_${{kind}}_LINKER_FLAGS_INIT " -L{folder}/lib64 -Wl,-rpath,{folder}/lib64")
 endforeach()
 """
-_NOT_FOR_GCC = '#error "C and C++ sources that call the CUDA runtime are for nvcc"\n'
+# What a source of g++'s gets by a name of CUDA's; nvcc and cudasim-nvcc never look there.
+_FOR_GCC = """#pragma GCC system_header
+#ifndef __cplusplus
+#error "C sources that call the CUDA runtime are for nvcc"
+#elif __cplusplus < 201703L
+#error "CUDA's headers need C++17 here: -std=c++17, or CMAKE_CXX_STANDARD 17"
+#endif
+#include "{folder}/program.hpp"
+#include "{folder}/{name}"
+"""
 # A library, because a linker would take an object that is given twice two times.
 _STANDS_IN = "libcudasim_stands_in.so"
 _CALLS = "import sys; from cudasim.__main__ import nvcc; sys.exit(nvcc())"
@@ -83,7 +93,10 @@ def write_toolkit(folder: Path, wrapped: Path):
         parts.append(f"AS_NEEDED({found})")
     for name in _LIBRARIES:
         (libraries / f"lib{name}.so").write_text(f"INPUT({' '.join(parts)})\n")
-    (folder / "include" / "cuda_runtime.h").write_text(_NOT_FOR_GCC)  # which CMake looks for
+    for header in CPP.glob("*.h"):
+        if header.name != "assert.h":  # C's own, for a source that has no kernels
+            text = _FOR_GCC.format(folder=CPP, name=header.name)
+            (folder / "include" / header.name).write_text(text)
     told = {"folder": folder.resolve(), "compiler": shutil.which(cpp_compiler("a toolkit cannot be linked"))}
     (folder / "cudasim.cmake").write_text(_TOOLCHAIN.format(**told))
     lib = folder / "lib"

@@ -5,6 +5,7 @@
  * A block's size is rounded up to a power of two, and a freed block is used again. */
 #define _GNU_SOURCE
 #include "heap.h"
+#include "watch.h"
 #include <sys/mman.h>
 
 /* A GPU's heap has 8 MiB, and more if the host asks for it, which the simulator does not see. */
@@ -54,6 +55,8 @@ static void *allocate(size_t bytes) {
     if (block)
         block->bytes = bytes;
     sim_unlock_for_a_moment();
+    if (WATCHED && block)
+        watch_heap_takes(block + 1, bytes);
     return block ? block + 1 : NULL;
 }
 
@@ -76,6 +79,11 @@ bool sim_heap_find(uintptr_t address, uintptr_t *begin, size_t *bytes) {
     return true;
 }
 
+void sim_heap_bounds(uintptr_t *begin, uintptr_t *end) {
+    *begin = (uintptr_t)heap;
+    *end = *begin + HEAP_BYTES;
+}
+
 static void give_back(void *memory, uintptr_t pc) {
     if (!memory)
         return;
@@ -89,6 +97,8 @@ static void give_back(void *memory, uintptr_t pc) {
         unused[size] = block;
     }
     sim_unlock_for_a_moment();
+    if (WATCHED)
+        watch_heap_is_given_back();
     struct sim_access_report report = {.kind = SIM_CRASH, .thread = sim_current(sim_worker), .pc = pc};
     if (!is_mine)
         sim_report_access(
@@ -165,6 +175,30 @@ void __wrap_abort(void) {
 int __wrap_system(const char *command) {
     (void)command;
     end("calls system()", "compute, and printf()", PC);
+}
+/* CUDA's printf() returns how many arguments its format has (CUDA C++ Programming Guide, "Formatted Output"),
+ * and the C library's how many characters it has printed. */
+int sim_device_printf(const char *format, va_list arguments) {
+    int count = 0;
+    if (!format)
+        return -1;
+    vprintf(format, arguments);
+    for (const char *at = strchr(format, '%'); at; at = strchr(at, '%')) {
+        size_t before = strspn(++at, "-+ #0123456789.*hljztL");
+        for (size_t i = 0; i < before; i++)
+            count += at[i] == '*';
+        at += before;
+        count += *at && *at != '%';
+        at += *at != 0;
+    }
+    return count;
+}
+int __wrap_printf(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int count = sim_device_printf(format, arguments);
+    va_end(arguments);
+    return count;
 }
 /* A kernel's clock() is the GPU's clock, and not the time that the process has used. */
 clock_t __wrap_clock(void) {

@@ -71,6 +71,11 @@ void watch_copy_lands(const void *pc, const void *shared, unsigned bytes);
 void watch_async_access(const void *pc, const void *address, unsigned bytes, bool writes,
                         const void *completes_on);
 
+/* ---- The device's heap ---- */
+
+void watch_heap_takes(const void *memory, size_t bytes); /* for a block that malloc() is about to return */
+void watch_heap_is_given_back(void);                     /* a block of it, by the running thread */
+
 /* ---- Threads that wait in their own loops ---- */
 
 void watch_change(void);                  /* the running thread changes memory or returns */

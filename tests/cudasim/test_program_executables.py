@@ -30,7 +30,17 @@ set_target_properties(app PROPERTIES CUDA_SEPARABLE_COMPILATION ON CUDA_ARCHITEC
 SOURCES = {
     "adds.cu": "__global__ void add(int *x) { *x += 1; }\nvoid adds(int *x) { add<<<1, 1>>>(x); }\n",
     "twice.cu": "__device__ int twice(int i) { return 2 * i; }\n",
-    "host.cpp": "int seven() { return 7; }\n",
+    "host.cpp": """#include <cuda_runtime.h>
+#include <algorithm>
+int seven() {
+    int *x, seven = 0;
+    cudaStream_t stream;
+    if (cudaStreamCreate(&stream) || cudaMalloc(&x, 4)) return 0;
+    cudaMemsetAsync(x, 7, 4, stream);
+    cudaMemcpyAsync(&seven, x, 4, cudaMemcpyDeviceToHost, stream);
+    return cudaStreamSynchronize(stream) || cudaFree(x) ? 0 : std::max(seven & 7, 1);
+}
+""",
     "include/by.h": "#define BY 3\n",
     "main.cu": """#include "by.h"
 #include <cstdio>

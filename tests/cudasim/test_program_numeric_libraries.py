@@ -136,3 +136,21 @@ def test_cublas_without_handles_is_right_and_keeps_its_status(mode):
     runs = command(mode, library, "with_first_cublas", [])
     ran = subprocess.run(runs, capture_output=True, text=True, timeout=patience(300))
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "0 56 60 1 0\n7 0 0\n", "")
+
+
+@pytest.mark.skipif(blas() is None, reason="there is no BLAS here")
+def test_matrices_that_cublas_reads_are_written_and_large_enough():
+    program = Program((FOLDER / "cublas_mistakes.cu",)).library("check")
+    lines = (FOLDER / "cublas_mistakes.cu").read_text().splitlines()
+    call = next(number for number, text in enumerate(lines, 1) if "cublasSgemm(" in text)
+    for which, told in {
+        "": "",
+        "unwritten": r"a library reads byte 0 of b \(cudaMalloc at .*\), which nobody has written since",
+        "sum": r"a library reads byte 0 of c \(cudaMalloc at .*\), which nobody has written since",
+        "small": r"a library reads 256 bytes from byte 0 on of b \(cudaMalloc at .*\), which has 128",
+    }.items():
+        call_of = command("check", program, "cublas_mistakes", [which] if which else [])
+        found = subprocess.run(call_of, capture_output=True, text=True, timeout=patience(300))
+        expected = rf"cudasim: cublas_mistakes\.cu:{call}: {told}\n" if told else ""
+        assert re.match(expected or "$", found.stderr), (which, found.stderr)
+        assert found.returncode == (1 if told else 0)

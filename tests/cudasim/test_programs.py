@@ -64,7 +64,7 @@ def test_a_right_program_is_checked_without_a_word():
     "program",
     [
         *("destructors", "graphs", "halves", "kept_arguments", "launch_attributes", "less_common_calls"),
-        *("nested", "queries", "textures"),
+        *("heap", "nested", "queries", "textures"),
     ],
 )
 def test_parts_of_the_runtime(program, mode):
@@ -255,6 +255,13 @@ MISTAKES = {
     ),
     "synchronizes": ("calls the CUDA runtime", "x[0] = cudaDeviceSynchronize()", "which is the host's"),
     "dynamic_limit": ("50000 bytes of dynamic shared memory are more than 49152", "50000>>>", "on this GPU"),
+    "static_limit": (
+        "48000 bytes of dynamic shared memory are more than 45056, which are what a launch may have besides "
+        "the 4096 of its __shared__ arrays",
+        "48000>>>",
+        "asks for up to 228352 on this GPU",
+    ),
+    "heap_race": ("race in heap_race (mistakes.cu:", "own[threadIdx.x] = threadIdx.x", "from malloc()["),
     "not_cooperative": ("comes to a barrier of the grid", "g.sync()", "the launch is not cooperative"),
     "configuration": ("block (2000, 1, 1) is larger", "", "invalid launch in fill"),
 }

@@ -80,6 +80,7 @@ static __attribute__((noinline)) void learn(struct recorder *self, struct known_
 static __attribute__((noinline)) void check(struct recorder *self, const struct known_site *known,
                                             uintptr_t pc, uintptr_t address, unsigned bytes,
                                             counted_operation operation, uint32_t flags) {
+    places_look_again(self, known->place, address);
     if (!known->place->written && is_first_access(self, known, address, bytes, operation, flags))
         return;
     struct access access = {.pc = pc,
@@ -326,6 +327,7 @@ void watch_atomic_replaces(const void *pc, const volatile void *address, unsigne
     bool is_known = known->key == key && (uintptr_t)address - known->begin <= known->last;
     if (self->is_alone || !is_known || known->site == 0 || !known->place->settled)
         return; /* other OS threads come to global memory only */
+    places_look_again(self, known->place, (uintptr_t)address);
     struct access access = {.pc = (uintptr_t)pc,
                             .address = (uintptr_t)address,
                             .bytes = bytes,

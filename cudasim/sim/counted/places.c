@@ -4,17 +4,14 @@
  * A __shared__ array is a thread-local variable of the kernel's library, so its extent and its name are in
  * that library's symbol table. */
 #define _GNU_SOURCE
+#include "../elf_symbols.h"
 #include "../heap.h"
 #include "../hopper/async.h"
 #include "recorder.h"
 #include <ctype.h>
 #include <elf.h>
-#include <fcntl.h>
 #include <link.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* ---- The places of a launch, as one OS thread sees them ---- */
 
@@ -76,36 +73,19 @@ struct search {
 
 /* The symbol of `type` that covers `value`, in the library's file. */
 static void find_symbol(const char *file, unsigned type, uintptr_t value, struct search *search) {
-    int descriptor = open(file, O_RDONLY | O_CLOEXEC);
-    struct stat status;
-    if (descriptor < 0)
+    struct sim_symbols symbols;
+    if (!sim_symbols_open(&symbols, file))
         return;
-    size_t bytes = fstat(descriptor, &status) == 0 ? (size_t)status.st_size : 0;
-    unsigned char *image = bytes ? mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0) : MAP_FAILED;
-    close(descriptor);
-    if (image == MAP_FAILED)
-        return;
-    const ElfW(Ehdr) *header = (const ElfW(Ehdr) *)image;
-    const ElfW(Shdr) *sections = (const ElfW(Shdr) *)(image + header->e_shoff);
-    const char *section_names = (const char *)image + sections[header->e_shstrndx].sh_offset;
-    for (unsigned i = 0; i < header->e_shnum; i++) {
-        if (sections[i].sh_type != SHT_SYMTAB)
+    for (size_t i = 0; i < symbols.count; i++) {
+        const ElfW(Sym) *symbol = &symbols.all[i];
+        if (ELF64_ST_TYPE(symbol->st_info) != type || value - symbol->st_value >= symbol->st_size)
             continue;
-        const ElfW(Sym) *symbols = (const ElfW(Sym) *)(image + sections[i].sh_offset);
-        const char *names = (const char *)image + sections[sections[i].sh_link].sh_offset;
-        for (size_t s = 0; s < sections[i].sh_size / sizeof *symbols; s++) {
-            const ElfW(Sym) *symbol = &symbols[s];
-            if (ELF64_ST_TYPE(symbol->st_info) != type || value - symbol->st_value >= symbol->st_size)
-                continue;
-            search->found.begin = search->address - (value - symbol->st_value);
-            search->found.end = search->found.begin + symbol->st_size;
-            snprintf(search->name, sizeof search->name, "%s", names + symbol->st_name);
-            search->found.is_constant =
-                symbol->st_shndx < header->e_shnum &&
-                strcmp(section_names + sections[symbol->st_shndx].sh_name, "sim_constant") == 0;
-        }
+        search->found.begin = search->address - (value - symbol->st_value);
+        search->found.end = search->found.begin + symbol->st_size;
+        snprintf(search->name, sizeof search->name, "%s", symbols.names + symbol->st_name);
+        search->found.is_constant = strcmp(sim_symbol_section(&symbols, symbol), "sim_constant") == 0;
     }
-    munmap(image, bytes);
+    sim_symbols_close(&symbols);
 }
 
 /* Compilers of C name a variable of a function `name.number` or `function.name`; in C++ its name ends in
@@ -191,7 +171,7 @@ static bool learn_variable(struct recorder *self, uintptr_t address) {
             fault_static_shared(self->places.static_shared_bytes);
     } else {
         if (found->space == COUNTED_GLOBAL && !found->is_constant)
-            regions_add_variable(found);
+            regions_add_variable(found, found);
         add_place(self, found);
     }
     return true;
@@ -199,16 +179,35 @@ static bool learn_variable(struct recorder *self, uintptr_t address) {
 
 /* ---- The device's heap ---- */
 
-/* The device's heap has one place, for the block that was looked up last, and no history: accesses to the
- * heap are checked against the block's bounds, but neither counted nor checked for races. */
+/* The device's heap has one place, for the block that was looked up last. The histories are the whole heap's,
+ * so that an address has the same one whichever block was. */
 static struct place *place_in_heap(struct recorder *self, uintptr_t address) {
-    struct place *place = &self->places.heap;
+    struct place *place = &self->places.heap, whole = {0};
+    uintptr_t begin;
     size_t bytes;
-    if (!sim_heap_find(address, &place->begin, &bytes))
+    if (!sim_heap_find(address, &begin, &bytes))
         return NULL;
-    place->end = place->begin + bytes;
+    *place = (struct place){.begin = begin, .end = begin + bytes, .space = COUNTED_GLOBAL};
     snprintf(place->name, sizeof place->name, "%smemory from malloc()", bytes ? "" : "freed ");
+    sim_heap_bounds(&whole.begin, &whole.end);
+    if (bytes)
+        regions_add_variable(place, &whole);
     return place;
+}
+
+void places_look_again(struct recorder *self, const struct place *place, uintptr_t address) {
+    if (place == &self->places.heap && !holds(place, address, 1))
+        place_in_heap(self, address);
+}
+
+void watch_heap_takes(const void *memory, size_t bytes) {
+    regions_forget((uintptr_t)memory, bytes);
+}
+
+void watch_heap_is_given_back(void) {
+    for (unsigned i = 0; recorder && i < KNOWN_SITES; i++)
+        if (recorder->known[i].place == &recorder->places.heap)
+            recorder->known[i] = (struct known_site){0};
 }
 
 /* ---- Look-up ---- */

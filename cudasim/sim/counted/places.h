@@ -42,5 +42,8 @@ void places_worker_begins(struct recorder *recorder);
 
 /* The place of an access, or NULL if it is not allowed. */
 struct place *place_of(struct recorder *recorder, uintptr_t address, unsigned bytes);
+/* The place of an access that its instruction is known to make: of the heap's blocks another one may have
+ * been looked up since. */
+void places_look_again(struct recorder *recorder, const struct place *place, uintptr_t address);
 const struct place *nearest_place(struct recorder *recorder, uintptr_t address);
 bool is_shared(const struct recorder *recorder, uintptr_t address);

@@ -147,15 +147,27 @@ bool regions_launch_begins(bool counts) {
     return true;
 }
 
-void regions_add_variable(struct place *place) {
+void regions_add_variable(struct place *place, const struct place *whole) {
     pthread_mutex_lock(&mutex);
     struct region *region = region_at(place->begin);
     if (!region && region_count < MOST_PLACES) {
-        region = add(place);
+        region = add(whole);
         map_histories(region);
     }
     if (region && region->history && region->settled)
         share(place, region);
+    pthread_mutex_unlock(&mutex);
+}
+
+void regions_forget(uintptr_t begin, size_t bytes) {
+    pthread_mutex_lock(&mutex);
+    const struct region *region = region_at(begin);
+    if (region && region->history && region->settled) {
+        size_t first = (begin - region->begin) >> region->granule_bits;
+        size_t end = ((begin + bytes - 1 - region->begin) >> region->granule_bits) + 1;
+        memset(region->history + first, 0, (end - first) * sizeof *region->history);
+        memset(region->settled + first, 0, (end - first) * sizeof *region->settled);
+    }
     pthread_mutex_unlock(&mutex);
 }
 

@@ -17,5 +17,7 @@ enum { PAGE_WORDS = 1 << 14 };
 
 bool regions_launch_begins(bool counts); /* false: no memory */
 void regions_launch_ends(void);
-void regions_add_variable(struct place *place); /* gives it its histories */
+/* Gives the place its histories, which are a part of those of the whole that it belongs to. */
+void regions_add_variable(struct place *place, const struct place *whole);
+void regions_forget(uintptr_t begin, size_t bytes); /* the histories of memory that is given anew */
 unsigned regions_of_arguments(struct region **first);

@@ -72,6 +72,14 @@ template <class T> void sim_wrote(T *to, int ld, int rows, int columns) {
     for (int column = 0; column < columns; column++)
         sim_memory_is_written(to + (size_t)column * ld, (size_t)rows * sizeof(T));
 }
+/* What the BLAS reads: nothing of it where the factor is 0. */
+template <class T> void sim_reads(T factor, const T *from, int ld, int rows, int columns) {
+    if (columns <= 0 || rows <= 0 || sim_is_zero(factor))
+        return;
+    sim_library_reads(from, ((size_t)(columns - 1) * ld + rows) * sizeof(T)); /* is all of it there? */
+    for (int column = 0; column < columns; column++)
+        sim_library_reads(from + (size_t)column * ld, (size_t)rows * sizeof(T));
+}
 
 /* ---- Level 1 ---- */
 
@@ -194,6 +202,9 @@ template <class T>
 void sim_product(cublasOperation_t opa, cublasOperation_t opb, int m, int n, int k, T alpha, const T *a,
                  int lda, const T *b, int ldb, T beta, T *c, int ldc) {
     sim_blas_int sizes[] = {m, n, k, lda, ldb, ldc};
+    sim_reads(alpha, a, lda, opa == CUBLAS_OP_N ? m : k, opa == CUBLAS_OP_N ? k : m);
+    sim_reads(alpha, b, ldb, opb == CUBLAS_OP_N ? k : n, opb == CUBLAS_OP_N ? n : k);
+    sim_reads(beta, c, ldc, m, n);
     sim_blas<T>::gemm(sim_letter(opa), sim_letter(opb), &sizes[0], &sizes[1], &sizes[2], &alpha, a, &sizes[3],
                       b, &sizes[4], &beta, c, &sizes[5]);
     sim_wrote(c, ldc, m, n);
@@ -239,6 +250,7 @@ cublasStatus_t sim_trsm(cublasHandle_t handle, cublasSideMode_t side, cublasFill
     return sim_cublas(handle, [=] {
         sim_blas_int sizes[] = {m, n, lda, ldb};
         T scale = by.get();
+        sim_reads(scale, b, ldb, m, n);
         sim_blas<T>::trsm(sim_letter(side), sim_letter(fill), sim_letter(op), sim_letter(diagonal), &sizes[0],
                           &sizes[1], &scale, a, &sizes[2], b, &sizes[3]);
     });
@@ -267,6 +279,8 @@ cublasStatus_t sim_symm(cublasHandle_t handle, cublasSideMode_t side, cublasFill
     return sim_cublas(handle, [=] {
         sim_blas_int sizes[] = {m, n, lda, ldb, ldc};
         T scale = by.get(), rest = before.get();
+        sim_reads(scale, b, ldb, m, n);
+        sim_reads(rest, c, ldc, m, n);
         sim_blas<T>::symm(sim_letter(side), sim_letter(fill), &sizes[0], &sizes[1], &scale, a, &sizes[2], b,
                           &sizes[3], &rest, c, &sizes[4]);
         sim_wrote(c, ldc, m, n);
@@ -280,6 +294,7 @@ cublasStatus_t sim_syrk(cublasHandle_t handle, cublasFillMode_t fill, cublasOper
     return sim_cublas(handle, [=] {
         sim_blas_int sizes[] = {n, k, lda, ldc};
         T scale = by.get(), rest = before.get();
+        sim_reads(scale, a, lda, op == CUBLAS_OP_N ? n : k, op == CUBLAS_OP_N ? k : n);
         sim_blas<T>::syrk(sim_letter(fill), sim_letter(op), &sizes[0], &sizes[1], &scale, a, &sizes[2], &rest,
                           c, &sizes[3]);
         for (int column = 0; column < n; column++) {

@@ -15,4 +15,7 @@ cudaError_t sim_capture(cudaStream_t stream, sim_operation run);
 cudaError_t sim_spoils_capture(cudaStream_t stream);
 /* Whether the event is one of a captured stream, which the other stream joins; or becomes one of it. */
 bool sim_joins_capture(cudaStream_t stream, cudaEvent_t event);
+/* Whether the event was last recorded in one: then nobody can wait for it, which spoils a capture that goes
+ * on. */
+bool sim_spoils_capture_of(cudaEvent_t event);
 bool sim_is_recorded_in_capture(cudaEvent_t event, cudaStream_t stream);

@@ -239,8 +239,10 @@ struct cudaFuncAttributes {
     size_t sharedSizeBytes, constSizeBytes, localSizeBytes;
     int maxThreadsPerBlock, numRegs, ptxVersion, binaryVersion, cacheModeCA, maxDynamicSharedSizeBytes;
 };
-/* What a launch of the kernel may have: 48 KiB, or what cudaFuncSetAttribute() has asked for. kernel: NULL
- * where a launch does not know its kernel's address; then it may have what any kernel may. */
+/* The bytes of the kernel's __shared__ arrays, and what a launch may have besides: the rest of 48 KiB, or
+ * what cudaFuncSetAttribute() has asked for. kernel: NULL where a launch does not know its kernel's address;
+ * then it may have what any kernel may. */
+size_t sim_static_shared(const void *kernel);
 size_t sim_most_dynamic_shared(const void *kernel);
 cudaError_t sim_set_attribute(const void *kernel, cudaFuncAttribute attribute, int value);
 template <class Kernel>
@@ -253,24 +255,26 @@ template <class Kernel> SIM_HOST cudaError_t cudaFuncSetCacheConfig(Kernel, cuda
 template <class Kernel> SIM_HOST cudaError_t cudaFuncSetSharedMemConfig(Kernel, cudaSharedMemConfig) {
     return sim_says(0);
 }
-/* Registers, local memory and static shared memory are the compiler's, and not known here: 0. */
+/* Registers and local memory are the compiler's, and not known here: 0. */
 template <class Kernel> SIM_HOST cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *to, Kernel kernel) {
     const sim_gpu *gpu = sim_gpu_now();
     *to = {};
+    to->sharedSizeBytes = sim_static_shared((const void *)kernel);
     to->maxThreadsPerBlock = 1024;
     to->ptxVersion = to->binaryVersion = gpu->major * 10 + gpu->minor;
     to->maxDynamicSharedSizeBytes = (int)sim_most_dynamic_shared((const void *)kernel);
     return sim_says(0);
 }
 template <class Kernel>
-SIM_HOST cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel, int threads,
+SIM_HOST cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, Kernel kernel, int threads,
                                                                    size_t shared_bytes) {
-    *blocks = sim_gpu_blocks(threads, shared_bytes);
+    *blocks = sim_gpu_blocks(threads, shared_bytes + sim_static_shared((const void *)kernel));
     return sim_says(0);
 }
 template <class Kernel>
-SIM_HOST cudaError_t cudaOccupancyMaxPotentialBlockSize(int *blocks, int *threads, Kernel,
+SIM_HOST cudaError_t cudaOccupancyMaxPotentialBlockSize(int *blocks, int *threads, Kernel kernel,
                                                         size_t shared_bytes = 0, int most = 0) {
+    shared_bytes += sim_static_shared((const void *)kernel);
     *threads = most > 0 && most < 1024 ? most : 1024;
     *blocks = sim_gpu_blocks(*threads, shared_bytes) * sim_gpu_now()->multiprocessors;
     return sim_says(0);
@@ -283,11 +287,12 @@ SIM_HOST cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int 
 }
 /* The largest block, as registers are not known, whose shared memory a multiprocessor has. */
 template <class Kernel, class Bytes>
-SIM_HOST cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *blocks, int *threads, Kernel,
+SIM_HOST cudaError_t cudaOccupancyMaxPotentialBlockSizeVariableSMem(int *blocks, int *threads, Kernel kernel,
                                                                     Bytes bytes_of, int most = 0) {
+    size_t known = sim_static_shared((const void *)kernel);
     int best = 0;
     for (int size = most > 0 && most < 1024 ? most : 1024; size > 0; size -= size % 32 ? size % 32 : 32) {
-        int each = sim_gpu_blocks(size, bytes_of(size));
+        int each = sim_gpu_blocks(size, bytes_of(size) + known);
         if (each * size > best)
             best = each * size, *threads = size, *blocks = each * sim_gpu_now()->multiprocessors;
     }

@@ -105,11 +105,15 @@ SIM_HOST cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t st
     return cudaEventRecord(event, stream);
 }
 SIM_HOST cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+    if (sim_spoils_capture_of(event))
+        return sim_says(cudaErrorCapturedEvent);
     return sim_error(sim_event_wait((sim_event *)event));
 }
 SIM_HOST cudaError_t cudaEventQuery(cudaEvent_t event) {
     return cudaEventSynchronize(event);
 }
 SIM_HOST cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+    if (sim_spoils_capture_of(begin) || sim_spoils_capture_of(end))
+        return sim_says(cudaErrorCapturedEvent);
     return sim_error(sim_event_elapsed(milliseconds, (sim_event *)begin, (sim_event *)end));
 }

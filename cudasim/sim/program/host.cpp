@@ -48,6 +48,12 @@ cudaError_t sim_spoils_capture(cudaStream_t stream) {
     *captured()[stream].is_spoilt = true;
     return sim_says(cudaErrorStreamCaptureUnsupported);
 }
+bool sim_spoils_capture_of(cudaEvent_t event) {
+    auto found = recorded().find(event);
+    if (found != recorded().end())
+        *found->second.is_spoilt = true;
+    return found != recorded().end();
+}
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
     auto found = captured().find(stream);
     *status = found == captured().end()  ? cudaStreamCaptureStatusNone
@@ -88,16 +94,27 @@ cudaError_t sim_capture(cudaStream_t stream, sim_operation run) {
 
 /* ---- Launches ---- */
 
-enum { DYNAMIC_SHARED = 48 << 10 }; /* bytes, without a call of cudaFuncSetAttribute() */
+enum { SHARED = 48 << 10 }; /* bytes, without a call of cudaFuncSetAttribute() */
 static std::map<const void *, size_t> &asked() {
     static std::map<const void *, size_t> known;
     return known;
 }
 static std::mutex of_asked; /* the program may have several OS threads */
 
-size_t sim_most_dynamic_shared(const void *kernel) {
+size_t sim_static_shared(const void *kernel) {
+    static std::map<const void *, size_t> known;
+    if (sim_program_is_in_kernel()) /* where memory is the device's */
+        return 0;
     std::lock_guard<std::mutex> locked(of_asked);
-    size_t most = DYNAMIC_SHARED;
+    auto found = known.find(kernel);
+    if (kernel && found == known.end())
+        found = known.insert({kernel, sim_program_static_shared(kernel)}).first;
+    return kernel ? found->second : 0;
+}
+
+size_t sim_most_dynamic_shared(const void *kernel) {
+    size_t own = sim_static_shared(kernel), most = own < SHARED ? SHARED - own : 0;
+    std::lock_guard<std::mutex> locked(of_asked);
     for (const auto &[of, bytes] : asked())
         if (of == kernel || (!kernel && bytes > most))
             most = bytes;
@@ -107,7 +124,7 @@ size_t sim_most_dynamic_shared(const void *kernel) {
 cudaError_t sim_set_attribute(const void *kernel, cudaFuncAttribute attribute, int value) {
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return sim_says(cudaSuccess);
-    if (value < 0 || (size_t)value > sim_gpu_now()->shared_bytes_of_block)
+    if (value < 0 || (size_t)value + sim_static_shared(kernel) > sim_gpu_now()->shared_bytes_of_block)
         return sim_says(cudaErrorInvalidValue);
     std::lock_guard<std::mutex> locked(of_asked);
     asked()[kernel] = (size_t)value;
@@ -169,14 +186,23 @@ cudaError_t sim_launch(const sim_kernel_type *type, const void *address, const v
         return sim_says(cudaErrorNotSupported);
     void *const *values = (void *const *)call;
     bool is_in_kernel = sim_program_is_in_kernel();
-    if (!is_in_kernel && with.shared_bytes > sim_most_dynamic_shared(address)) {
+    size_t own = sim_static_shared(address);
+    size_t most = is_in_kernel ? with.shared_bytes : sim_most_dynamic_shared(address);
+    if (own > SHARED || with.shared_bytes > most) {
         const sim_called called = {name, site->file, site->line, 0};
-        sim_program_say(
-            &called,
-            "%zu bytes of dynamic shared memory are more than %zu, which are what a launch may have; "
-            "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) asks for "
-            "up to %zu on this GPU",
-            with.shared_bytes, sim_most_dynamic_shared(address), sim_gpu_now()->shared_bytes_of_block);
+        char besides[80] = "";
+        if (own)
+            snprintf(besides, sizeof besides, " besides the %zu of its __shared__ arrays", own);
+        if (own > SHARED)
+            sim_program_say(&called, "%zu bytes of __shared__ arrays are more than %d, which nvcc refuses",
+                            own, SHARED);
+        else
+            sim_program_say(
+                &called,
+                "%zu bytes of dynamic shared memory are more than %zu, which are what a launch may have%s; "
+                "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) asks for "
+                "up to %zu on this GPU",
+                with.shared_bytes, most, besides, sim_gpu_now()->shared_bytes_of_block - own);
         return sim_says(cudaErrorInvalidValue);
     }
     if (!is_in_kernel && sim_is_captured(with.stream))
@@ -203,7 +229,8 @@ cudaError_t sim_launch(const sim_kernel_type *type, const void *address, const v
                                        with.shared_bytes,
                                        sim_stream_of(with.stream),
                                        with.cluster,
-                                       is_cooperative};
+                                       is_cooperative,
+                                       own};
     if (is_in_kernel)
         return (cudaError_t)sim_program_launches_later(&launch, values, bytes);
     return sim_error(sim_program_launches(&launch));

@@ -216,8 +216,8 @@ static int launch_grid(const struct sim_program_launch *launch) {
     if (launch->is_cooperative) {
         uint64_t blocks = (uint64_t)grid.x * grid.y * grid.z;
         int threads = (int)(block.x * block.y * block.z);
-        if (blocks > (uint64_t)sim_gpu_blocks(threads, launch->shared_bytes) *
-                         (uint64_t)sim_gpu_now()->multiprocessors)
+        size_t bytes = launch->shared_bytes + launch->static_shared_bytes;
+        if (blocks > (uint64_t)sim_gpu_blocks(threads, bytes) * (uint64_t)sim_gpu_now()->multiprocessors)
             return sim_program_error(TOO_LARGE);
     }
 #ifndef SIM_COUNTED

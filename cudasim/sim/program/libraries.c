@@ -15,14 +15,18 @@ bool sim_program_is_in_kernel(void) {
 }
 
 #ifdef SIM_COUNTED
-static void tell_unwritten(const struct sim_allocation *of, size_t byte) {
+/* bytes: of a read that goes beyond the end; 0: nobody has written there */
+static void tell(const struct sim_allocation *of, size_t byte, size_t bytes) {
     enum { MOST_FRAMES = 64 };
     void *frames[MOST_FRAMES];
-    char sentence[400];
-    snprintf(sentence, sizeof sentence,
-             "a library reads byte %zu of %s (%s at %s:%d), which nobody has written since", byte,
-             of->called.name ? of->called.name : "an allocation", of->called.function, of->called.file,
-             of->called.line);
+    char sentence[400], many[48] = "byte", why[80] = "nobody has written since";
+    if (bytes) {
+        snprintf(many, sizeof many, "%zu bytes from byte", bytes);
+        snprintf(why, sizeof why, "has %zu", of->bytes);
+    }
+    snprintf(sentence, sizeof sentence, "a library reads %s %zu%s of %s (%s at %s:%d), which %s", many, byte,
+             bytes ? " on" : "", of->called.name ? of->called.name : "an allocation", of->called.function,
+             of->called.file, of->called.line, why);
     sim_program_say_at(sentence, frames, backtrace(frames, MOST_FRAMES));
 }
 
@@ -31,19 +35,26 @@ static void tell_unwritten(const struct sim_allocation *of, size_t byte) {
 static void watch(uintptr_t address, size_t bytes, bool writes, bool is_copy) {
     struct sim_allocation *of = sim_allocation_at((const void *)address);
     size_t byte = of ? address - (uintptr_t)of->begin : 0;
-    if (!of || !of->written || bytes > of->bytes - byte)
-        return;
-    if (writes) {
-        memset(of->written + byte, 1, bytes);
-        return;
-    }
     static const unsigned char *told;
-    if (is_copy || told == of->begin || memchr(of->written + byte, 1, bytes))
+    if (!of || !of->written)
+        return;
+    bool is_beyond = bytes > of->bytes - byte;
+    if (writes && !is_beyond)
+        memset(of->written + byte, 1, bytes);
+    if (writes || is_copy || told == of->begin || (!is_beyond && memchr(of->written + byte, 1, bytes)))
         return;
     told = of->begin;
-    tell_unwritten(of, byte);
+    tell(of, byte, is_beyond ? bytes : 0);
 }
 #endif
+
+void sim_library_reads(const void *from, size_t bytes) {
+#ifdef SIM_COUNTED
+    watch((uintptr_t)from, bytes, false, false);
+#else
+    (void)from, (void)bytes;
+#endif
+}
 
 bool sim_library_begins(void) {
     if (sim_is_in_kernel())

@@ -36,16 +36,21 @@ static FILE *asked(const char *program, const char *offset, pid_t *child) {
     return file;
 }
 
+const char *sim_program_file(const char *name) {
+    static char executable[4096];
+    if (*name != '/' && !*executable && readlink("/proc/self/exe", executable, sizeof executable - 1) < 0)
+        *executable = 0;
+    return *name != '/' && *executable ? executable : name; /* its name may be one in a folder of $PATH */
+}
+
 bool sim_program_line_of(const void *address, char *text, size_t room) {
     Dl_info of, of_program;
-    char executable[4096] = {0}, line[4096], offset[32], here[4096];
+    char line[4096], offset[32], here[4096];
     /* Other libraries may have debugging information as well. */
     if (!dladdr(address, &of) || !dladdr(sim_program_address, &of_program) ||
         of.dli_fbase != of_program.dli_fbase)
         return false;
-    const char *program = of.dli_fname;
-    if (*program != '/' && readlink("/proc/self/exe", executable, sizeof executable - 1) > 0)
-        program = executable; /* its name may be one in a folder of $PATH */
+    const char *program = sim_program_file(of.dli_fname);
     snprintf(offset, sizeof offset, "%#lx",
              (unsigned long)((uintptr_t)address - 1 - (uintptr_t)of.dli_fbase));
     pid_t child;

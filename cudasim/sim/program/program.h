@@ -105,6 +105,7 @@ void sim_symbols_become(int device); /* from here on the variables have this dev
 bool sim_program_is_in_kernel(void);
 /* Begins a library's function that does work of the GPU; false in a kernel, where nothing has to end. */
 bool sim_library_begins(void);
+void sim_library_reads(const void *from, size_t bytes); /* what its compiler has not instrumented */
 void sim_library_ends(bool waits); /* waits: the host has waited for the default stream then */
 void *sim_library_memory(size_t bytes, enum sim_memory_kind kind); /* NULL: there is not so much */
 void sim_library_gives_back(void *memory, enum sim_memory_kind kind);
@@ -173,6 +174,7 @@ struct sim_program_launch {
     struct sim_stream *stream;
     unsigned cluster;
     bool is_cooperative;
+    size_t static_shared_bytes; /* besides shared_bytes, which are dynamic */
 };
 int sim_program_launches(const struct sim_program_launch *launch);
 /* A launch by a kernel (dynamic parallelism). It runs when the kernel has ended, before anything after the
@@ -185,6 +187,13 @@ int sim_program_launches_later(const struct sim_program_launch *launch, void *co
 
 /* "file:line" of the instruction before the address, if it is the program's. */
 bool sim_program_line_of(const void *address, char *text, size_t room);
+
+/* The file of a program or a library, by the loader's name for it. */
+const char *sim_program_file(const char *name);
+
+/* ---- static_shared.c ---- */
+
+size_t sim_program_static_shared(const void *kernel); /* bytes */
 
 /* ---- crash.c ---- */
 

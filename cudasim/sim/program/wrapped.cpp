@@ -1,8 +1,10 @@
 /* What the linker has a program call for the C library's functions, and C++'s: in a kernel the device's own
  * (../heap.c), and in host code those that the program means. Linked into each program, for only there
  * `__real_` and the name are the functions themselves. */
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <time.h>
 
 extern "C" {
@@ -10,6 +12,7 @@ bool sim_program_is_in_kernel(void);
 long long sim_clock(void);
 void *sim_device_malloc(size_t bytes);
 void sim_device_free(void *memory, uintptr_t pc);
+int sim_device_printf(const char *format, va_list arguments);
 void sim_device_refuses(const char *what, const char *instead, uintptr_t pc);
 
 void sim_program_begins_at(const void *address);
@@ -90,6 +93,13 @@ int __wrap_system(const char *command) {
     if (is_in_kernel())
         sim_device_refuses("calls system()", "compute, and printf()", PC);
     return __real_system(command);
+}
+int __wrap_printf(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int count = is_in_kernel() ? sim_device_printf(format, arguments) : vprintf(format, arguments);
+    va_end(arguments);
+    return count;
 }
 clock_t __real_clock(void);
 clock_t __wrap_clock(void) {

@@ -51,6 +51,8 @@ int main() {
     TRY(cudaLaunchHostFunc(first, count, &called));
     TRY(cudaMemcpyAsync(back, x, sizeof back, cudaMemcpyDeviceToHost, first));
     TRY(cudaStreamEndCapture(first, &graph));
+    if (cudaEventQuery(joined) != cudaErrorCapturedEvent || cudaGetLastError() != cudaErrorCapturedEvent)
+        return 3; // an event of a capture is never recorded itself
     if (called != 0)
         return 2;
     TRY(cudaGraphInstantiate(&ready, graph, NULL, NULL, 0));

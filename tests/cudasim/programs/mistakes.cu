@@ -47,6 +47,20 @@ __global__ void dynamic(int *x) {
     __syncthreads();
     x[threadIdx.x] = s[(threadIdx.x + 1) % blockDim.x];
 }
+__global__ void with_static(int *x) {
+    __shared__ int s[1024];
+    extern __shared__ int dynamic[];
+    s[threadIdx.x] = dynamic[threadIdx.x] = 1;
+    x[threadIdx.x] = s[threadIdx.x] + dynamic[threadIdx.x];
+}
+__global__ void heap_race(int *x) {
+    __shared__ int *own;
+    if (threadIdx.x == 0)
+        own = new int[64];
+    __syncthreads();
+    own[threadIdx.x] = threadIdx.x;
+    x[threadIdx.x] = own[63 - threadIdx.x];
+}
 __global__ void grid_sum(int *x, int *y) {
     cg::grid_group g = cg::this_grid();
     if (threadIdx.x == 0)
@@ -158,6 +172,10 @@ int main(int argc, char **argv) {
     }
     if (which == "dynamic_limit")
         dynamic<<<1, 64, 50000>>>(d);
+    if (which == "static_limit")
+        with_static<<<1, 64, 48000>>>(d);
+    if (which == "heap_race")
+        heap_race<<<1, 64>>>(d);
     if (which == "dynamic_asked") {
         CHECK(cudaFuncSetAttribute(dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 1 << 20));
         CHECK(cudaFuncSetAttribute(dynamic, cudaFuncAttributeMaxDynamicSharedMemorySize, 50000));
