@@ -107,7 +107,7 @@ typedef struct fgn_pointwise {
     float b;
     const void *channel; /* (out_features,) for the operators that name it, else unused */
     const void *tensor;  /* (batch, out_features) of y's type for those that name it; no chain multiplies */
-    int one; /* 1: channel has one element, every channel's. For functions of rows and what follows a product */
+    int one; /* 1: channel has one element for all. Only rows and what follows a product read it */
 } fgn_pointwise;
 
 #define FGN_MAX_POINTWISE 8
