@@ -2,23 +2,28 @@
 
 import functools
 import random
+import tempfile
 import time
 import warnings
+from pathlib import Path
 
 import pytest
 import torch
 from rounding import ROUNDOFF
 
-from cudasim.building.library import BuildError
+from cudasim.building.library import BuildError, run
+from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
+from cudasim.building.toolchains import find_nvcc, nvcc_toolchain
 from fgn import chain_forward
 from fgn.chains import Chain, Shape, random_inputs
 from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native import cublas, jit
 from fgn.native.library import GPU, ffi
+from fgn.native.places import SOURCES
 from fgn.operators import IN_CHAINS, POINTWISE, Pointwise
 from fgn.rows import AGAIN, ROW_FUNCTIONS, Rows, rows_forward
 
-pytestmark = pytest.mark.skipif(jit.nvrtc() is None, reason="needs cuda-bindings and NVRTC")
+needs_nvrtc = pytest.mark.skipif(jit.nvrtc() is None, reason="needs cuda-bindings and NVRTC")
 
 
 def random_steps(draw: random.Random, features: int, batch: int, dtype, operands: dict, reads_again: bool):
@@ -72,6 +77,17 @@ def source_of(file: str, facts: str) -> str:
     return f'#define JIT_COMPILED\n#include "jit/beginning.h"\n#define FACTS {{{facts}}}\n#include "{file}"\n'
 
 
+def by_nvcc(source: str, architecture: str) -> bytes:
+    toolchain = nvcc_toolchain((f"-arch=sm_{architecture}",))
+    includes = (f"-I{SOURCES}", f"-I{SIMULATOR_SOURCES}")
+    with tempfile.TemporaryDirectory() as folder:
+        file, image = Path(folder) / "kernel.cu", Path(folder) / "kernel.cubin"
+        file.write_text(source)
+        run([toolchain.compiler, *toolchain.flags, *includes, "-cubin", "-o", str(image), str(file)])
+        return image.read_bytes()
+
+
+@needs_nvrtc
 def test_a_source_becomes_machine_code():
     """Facts: the sum of sigmoids of rows of 5120 bfloat16 values."""
     facts = "2, 2, 0, 0, 5120, 1, 5120, 5120, 5120, 1, 1, 256, 256, 8, 1, 27, 0, 0, 0, 0, 0, 0, 0, 0"
@@ -81,10 +97,13 @@ def test_a_source_becomes_machine_code():
         jit.compiled('#include "no_such_file.cu"\n', "90a")
 
 
-@pytest.mark.parametrize("dtype", range(3))
-def test_every_kernel_compiles(dtype):
-    """A norm, its gradient and functions of rows, without operators, in each type. Facts: one group of 1024
-    channels, and rows of 1024 values."""
+@pytest.mark.parametrize("compiler, dtype", [("NVRTC", 0), ("NVRTC", 1), ("NVRTC", 2), ("nvcc", 2)])
+def test_every_kernel_compiles(compiler, dtype):
+    """By NVRTC, and by nvcc, which machines without a GPU have. A norm, its gradient and functions of rows,
+    without operators, in each type. Facts: one group of 1024 channels, and rows of 1024 values."""
+    if (jit.nvrtc() if compiler == "NVRTC" else find_nvcc()) is None:
+        pytest.skip(f"needs {compiler}")
+    compiled = jit.compiled if compiler == "NVRTC" else by_nvcc
     lists, division = "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0", "1024, 1, 1, 128, 128, 8"
     norm = f"{dtype}, {dtype}, 1024, 1, 0, 1, 1, 1, 2, 2, 0, 7, {division}, {lists}"
     rows = f"{dtype}, {dtype}, 0, 0, 1024, 1, 1024, 1024, {division}, {lists}"
@@ -96,10 +115,11 @@ def test_every_kernel_compiles(dtype):
     ):
         for file in files:
             folder = "rows" if facts is rows else "norm"
-            jit.compiled(source_of(f"{folder}/{file}.cu", facts), "90a")
-    jit.compiled(source_of("backward/gradient_jit.h", gradient), "90a")
+            compiled(source_of(f"{folder}/{file}.cu", facts), "90a")
+    compiled(source_of("backward/gradient_jit.h", gradient), "90a")
 
 
+@needs_nvrtc
 def test_an_interrupt_while_a_kernel_compiles_follows_the_call(monkeypatch):
     def interrupted(source, architecture):
         raise KeyboardInterrupt
@@ -148,8 +168,8 @@ def test_calls_that_a_graph_captures_on_gpu(compiles):
 @pytest.fixture
 def compiles(monkeypatch):
     """Returns a function that counts the launches of compiled kernels."""
-    if not torch.cuda.is_available():
-        pytest.skip("needs a GPU")
+    if not torch.cuda.is_available() or jit.nvrtc() is None:
+        pytest.skip("needs a GPU, cuda-bindings and NVRTC")
     # Otherwise a repeated call's product may differ too.
     monkeypatch.setattr(cublas, "product", lambda *_, **__: None)
     with warnings.catch_warnings():
