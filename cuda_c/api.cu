@@ -8,8 +8,6 @@
 #include "sim/sim.h"
 #endif
 
-extern const struct rung library_rung; /* it has kernels that read vectors of one element */
-
 static fgn_status check_version(int version) {
     int count = fgn_version_count();
     if (version < 0 || version >= count)
@@ -126,9 +124,6 @@ fgn_status fgn_plan_candidate(int version, int candidate, const fgn_chain *chain
         return status;
     const struct rung *rung = rung_at(version);
     const char *reason = rung->refusal(chain, device);
-    bool reads = reads_one(chain->before_count, chain->before) || reads_one(chain->after_count, chain->after);
-    if (!reason && reads && rung != &library_rung)
-        reason = "vectors of out_features elements (one)";
     if (reason)
         return fail(FGN_NOT_SUPPORTED, "%s needs %s", rung->version.name, reason);
     memset(plan, 0, sizeof *plan);
@@ -138,6 +133,10 @@ fgn_status fgn_plan_candidate(int version, int candidate, const fgn_chain *chain
     plan->chain = without_pointers(chain);
     if (chain->batch > 0)
         rung->plan(chain, device, plan);
+    /* The kernels behind the caller's product read vectors of one element; no others do. */
+    if (plan->product_bytes == 0 &&
+        (reads_one(chain->before_count, chain->before) || reads_one(chain->after_count, chain->after)))
+        return fail(FGN_NOT_SUPPORTED, "%s needs vectors of out_features elements (one)", rung->version.name);
     if (candidate > 0 && (plan->nanoseconds == 0.0 || plan->launch_count == 0))
         return fail(FGN_NOT_SUPPORTED, "%s has no candidate %d", rung->version.name, candidate);
     return FGN_OK;

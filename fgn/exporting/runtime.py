@@ -49,6 +49,7 @@ class CStep(ctypes.Structure):
     _fields_ = (
         *(("kind", ctypes.c_int), ("a", ctypes.c_float), ("b", ctypes.c_float)),
         *((name, ctypes.c_void_p) for name in ("channel", "tensor")),
+        ("one", ctypes.c_int),
     )
 
 

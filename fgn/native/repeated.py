@@ -134,6 +134,8 @@ class Arguments:
         self.dtypes = [tensor.dtype for tensor in of_present]
         self.pointers = [tensor.data_ptr() for tensor in of_present]
         self.places = [ffi().cast("uintptr_t *", places[i]) for i in self.present]
+        for place, pointer in zip(self.places, self.pointers, strict=True):
+            place[0] = pointer  # a struct that was copied has the addresses of another call
 
     def like_before(self, tensors):
         """The present tensors, or None if one does not match the kept call's."""

@@ -320,7 +320,7 @@ class Scaled(nn.Module):
         self.scale, self.most = nn.Parameter(torch.tensor([1.5])), nn.Parameter(torch.tensor(0.7))
 
     def forward(self, x):
-        return self.behind(torch.minimum(self.linear(x) * self.scale, self.most) - self.most)
+        return self.behind(torch.minimum(self.linear(x) * self.scale, self.most) + self.most)
 
 
 @pytest.mark.parametrize("behind", (nn.ReLU(), nn.Softmax(-1)))

@@ -8,6 +8,7 @@ import torch
 from accuracy import marked_by_size, with_groups
 
 import fgn
+from fgn.calls import reading_ones
 from fgn.chains import CHAINS, Chain, Pointwise, Shape, problem, random_inputs
 from fgn.functional import LIBRARY, PRODUCT, can_multiply, plan_of, run_chain
 from fgn.measure.accuracy import misplaced, relative_error
@@ -18,7 +19,7 @@ from fgn.precision import PRECISIONS, torch_linear, torch_precision
 from fgn.problem import Problem
 from fgn.profiling import launch_words
 from fgn.reference import chain_reference, chain_reference64
-from fgn.structs import chain_struct, pointer
+from fgn.structs import chain_struct, names_of, pointer
 from fgn.training import norm_forward
 
 CPU = torch.device("cpu")
@@ -54,6 +55,48 @@ def test_random_chains(dtype, device, equal_calls):
         assert relative_error(y, exact) <= bound, (chain.name, shape)
         for _ in range(2):  # the second one is a repeated call
             assert torch.equal(fgn.chain_forward(chain, x, parameters, LIBRARY), y)
+
+
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+def test_vectors_of_one_element_are_read_where_they_are(dtype, device):
+    """By a kept call that is told so, in any of the kernels; nothing is read from the former copies."""
+    draw = random.Random(dtype.itemsize)
+    for _ in range(12):
+        groups = draw.choice((0, 0, 1, 2, 3, 8))
+        channels = max(groups, 1) * draw.choice((3, 7, 8, 12, 96, 172, 500, 1040, 2100))
+        factor = Pointwise("multiply_channel", channel="factor")
+        most = Pointwise("minimum_channel", channel="most")
+        after = (Pointwise("add_channel", channel="shift"), Pointwise("silu")) if groups else ()
+        chain = Chain("ones", (factor, most), groups, after)
+        x, given = random_inputs(chain, Shape(draw.randint(1, 40), 9, channels, groups), device, dtype=dtype)
+        ones = {name: given[name][:1].clone() for name in chain.operands}
+        copied = given | {name: one.expand(channels).contiguous() for name, one in ones.items()}
+        fgn.chain_forward(chain, x, copied, LIBRARY)
+        tensors = [tuple(of.get(name) for name in names_of(chain)) for of in (copied, given | ones)]
+        kept = repeated.kept(repeated.key_of(chain, x, tensors[0], LIBRARY, None))
+        call = reading_ones(kept, chain, tensors[1])
+        for name in ones:
+            copied[name].fill_(float("nan"))
+        for _ in range(5):
+            for one in ones.values():
+                one.mul_(0.75)
+            y = call(x, tensors[1])
+            now = given | {name: one.expand(channels) for name, one in ones.items()}
+            exact, torchs = (of(chain, x, now) for of in (chain_reference64, chain_reference))
+            assert exact.norm() > 0
+            bound = 2 * relative_error(torchs, exact) + ROUNDOFF[dtype]
+            assert relative_error(y, exact) <= bound, (chain, x.shape)
+
+
+def test_other_versions_refuse_vectors_of_one_element():
+    library, chain = for_device("cpu").load(), Chain("one", (Pointwise("add_channel", channel="c"),), 0, ())
+    c_chain = chain_struct(library, chain, Shape(4, 8, 16, 0), "ieee", {})
+    c_chain.before[0].one = 1
+    for index, name in enumerate(version_names("cpu")):
+        own = ffi().new("fgn_plan *")
+        status = library.fgn_plan_candidate(index, 0, c_chain, ffi().NULL, own)
+        assert (status == library.FGN_OK) is (name == LIBRARY), name
+        assert status in (library.FGN_OK, library.FGN_NOT_SUPPORTED)
 
 
 MANY = Chain(
