@@ -56,10 +56,12 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
 #define LARGE_SLOTS_32 2
 #define LARGE_SHORT_SLOTS 2
 
-/* The slots of a thread of a long group, and how many such blocks have enough registers. */
+/* The slots of a thread of a long group, and how many such blocks have enough registers. A kernel that is
+ * compiled for one call has registers for more: it has only the slots and operators of that call. */
 #define LONG_SLOTS 4
 #define BLOCKS_OF_LONG_16 2
 #define BLOCKS_OF_LONG_32 1
+#define BLOCKS_OF_TWO_SLOTS 4
 
 #define MOST_ROWS_OF_GRID 65535 /* CUDA's limit for gridDim.y */
 
@@ -251,10 +253,18 @@ static inline void divide_into_vectors(struct norm_launch *launch, const struct 
     divide_into_teams(launch, norm);
 }
 
+/* How many blocks of a long group's kernel that is compiled for one call a multiprocessor has registers for,
+ * where each thread has this many slots. */
+static inline int blocks_of_long(fgn_type type, int slots) {
+    if (slots <= 2)
+        return BLOCKS_OF_TWO_SLOTS;
+    return (type == FGN_FLOAT32 ? BLOCKS_OF_LONG_32 : BLOCKS_OF_LONG_16) + 1;
+}
+
 /* A block for each group of a row. Its threads have up to four slots each. */
 static inline void divide_into_long_rows(struct norm_launch *launch, const struct kept_norm *norm) {
     struct division *division = &launch->division;
-    int blocks = norm->type == FGN_FLOAT32 ? BLOCKS_OF_LONG_32 : BLOCKS_OF_LONG_16;
+    int blocks = blocks_of_long(norm->type, division->parts);
     launch->form = LONG_NORM;
     launch->columns = division->parts;
     division->parts = 1;

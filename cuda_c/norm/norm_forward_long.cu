@@ -53,7 +53,7 @@ cudaError_t norm_forward_long(const struct kept_norm *norm, const struct norm_la
                               cudaStream_t stream) {
     struct norm_forward_args args = {*norm, launch->division, log2_of(launch->division.team), launch->columns,
                                      1.0f / launch->division.group_size};
-    int blocks = norm->type == FGN_FLOAT32 ? BLOCKS_OF_LONG_32 : BLOCKS_OF_LONG_16;
+    int blocks = blocks_of_long(norm->type, launch->columns);
     cudaError_t error;
     if (launched_norm_jit("norm/norm_forward.cu", norm, launch, LONG_SLOTS, blocks, &args, stream, &error))
         return error;
