@@ -71,9 +71,16 @@ static inline double nanoseconds_of_norm(const fgn_chain *chain) {
     bool is_short = form == SHORT_NORM || form == LARGE_SHORT_NORM, is_staged = form == STAGED_NORM;
     bool is_few = form == FEW_COLUMNS_NORM || form == SHORT_COLUMNS_NORM, is_many = form == MANY_COLUMNS_NORM;
     double once = 1759.0 + 180.0 * operators + (is_short || is_staged ? 177.0 : 0.0);
+    if (form == LONG_NORM)
+        once += 0.5 * norm.channels / norm.groups;
     double of_exponential = is_few ? 3.0 : is_many ? 1.11 : 0.51;
     double arithmetic = outputs_of(chain) / 2125.0 * (1.0 + of_exponential * exponentials);
-    arithmetic *= is_short ? 1.42 : is_staged ? 2.2 : is_few ? 0.34 : is_many ? 0.89 : 1.0;
+    arithmetic *= is_short            ? 1.42
+                  : is_staged         ? 2.2
+                  : is_few            ? 0.34
+                  : is_many           ? 0.89
+                  : form == LONG_NORM ? 2.5
+                                      : 1.0;
     return once + hypot(memory, arithmetic);
 }
 
