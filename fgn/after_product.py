@@ -44,8 +44,7 @@ class AfterProduct:
             *(*at, memory.data_ptr(), 0 if u is None else u.data_ptr(), y.data_ptr()),
             *call.arguments.pointers,
         )
-        run = self.launch if self.replays is None else self.replays
-        run(addresses, torch._C._cuda_getCurrentRawStream(call.device))
+        self.replays(addresses, torch._C._cuda_getCurrentRawStream(call.device))
         return y if u is None else (y, u)
 
     def _addresses(self, x, weight, bias) -> tuple[int, int, int] | None:

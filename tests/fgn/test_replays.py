@@ -65,7 +65,7 @@ def test_addresses_that_never_come_again_are_not_kept():
 
 def test_the_simulator_has_neither(monkeypatch):
     library = for_device("cpu").load()
-    assert replays.for_launches(library, -1, print) is None
+    assert replays.for_launches(library, -1, print) is print
     assert cublas.product((4, 4, 4), torch.float32, -1, "ieee") is None
 
 
