@@ -56,12 +56,10 @@ static inline bool is_norm_aligned(const struct kept_norm *norm) {
 #define LARGE_SLOTS_32 2
 #define LARGE_SHORT_SLOTS 2
 
-/* The slots of a thread of a long group, and how many such blocks have enough registers. A kernel that is
- * compiled for one call has registers for more: it has only the slots and operators of that call. */
+/* The slots of a thread of a long group, and how many such blocks have enough registers. */
 #define LONG_SLOTS 4
 #define BLOCKS_OF_LONG_16 2
 #define BLOCKS_OF_LONG_32 1
-#define BLOCKS_OF_TWO_SLOTS 4
 
 #define MOST_ROWS_OF_GRID 65535 /* CUDA's limit for gridDim.y */
 
@@ -253,18 +251,10 @@ static inline void divide_into_vectors(struct norm_launch *launch, const struct 
     divide_into_teams(launch, norm);
 }
 
-/* How many blocks of a long group's kernel that is compiled for one call a multiprocessor has registers for,
- * where each thread has this many slots. */
-static inline int blocks_of_long(fgn_type type, int slots) {
-    if (slots <= 2)
-        return BLOCKS_OF_TWO_SLOTS;
-    return (type == FGN_FLOAT32 ? BLOCKS_OF_LONG_32 : BLOCKS_OF_LONG_16) + 1;
-}
-
 /* A block for each group of a row. Its threads have up to four slots each. */
 static inline void divide_into_long_rows(struct norm_launch *launch, const struct kept_norm *norm) {
     struct division *division = &launch->division;
-    int blocks = blocks_of_long(norm->type, division->parts);
+    int blocks = norm->type == FGN_FLOAT32 ? BLOCKS_OF_LONG_32 : BLOCKS_OF_LONG_16;
     launch->form = LONG_NORM;
     launch->columns = division->parts;
     division->parts = 1;
@@ -357,8 +347,10 @@ static inline bool launched_norm_jit(const char *file, const struct kept_norm *n
         known_list_of(&norm->before),
         known_list_of(&norm->after),
     };
+    int64_t turns = tiles(norm->batch, launch->block.y * (launch->columns > 1 ? 1 : slots));
     const struct jit_call call = {
-        file, (const int *)&facts, sizeof facts / sizeof(int), args, launch->grid, launch->block, 0};
+        file, (const int *)&facts,         sizeof facts / sizeof(int), args, launch->grid, launch->block,
+        0,    norm->groups > 0 ? turns : 0};
     return launched_jit(&call, stream, error);
 }
 
