@@ -1,7 +1,7 @@
 """How good the choice of a version is: every version that it considers on Hopper, timed at drawn chains.
 
-    python lab/choice.py time --seed 1 --count 300 --out lab/records/choice_h200.csv
-    python lab/choice.py show lab/records/choice_h200.csv
+    python lab/choice.py time --seed 1 --count 300 --out lab/records/choice_h200.csv.xz
+    python lab/choice.py show lab/records/choice_h200.csv.xz
 
 A problem is a chain that a model may have: random operators before a GroupNorm, a LayerNorm or no norm, and
 after it, at random sizes, in a random precision. Versions are timed in turns, between two events around a

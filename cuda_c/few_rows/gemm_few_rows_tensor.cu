@@ -136,8 +136,8 @@ struct plan {
 #define FEWEST_K_TILES 2 /* worth a split */
 
 /* Rates per nanosecond, fitted to 2695 times on an H200, of 1 to 16384 rows and many divisions, and times in
- * nanoseconds, fitted to one half of lab/records/choice_h200.csv; on the other half the model errs by 10 % on
- * average. Another GPU's differ mostly by a common factor. */
+ * nanoseconds, fitted to one half of lab/records/choice_h200.csv.xz; on the other half the model errs by 10 %
+ * on average. Another GPU's differ mostly by a common factor. */
 #define MEMORY_RATE 3900      /* bytes */
 #define UNALIGNED_RATE 480    /* bytes that come by ordinary loads, of all multiprocessors */
 #define SPLIT_RATE 20000      /* bytes of weight in float32 that become pieces, or half as many of x */

@@ -8,7 +8,7 @@ static inline unsigned long long bytes_of_sums(const fgn_chain *chain, int split
     return (unsigned long long)splits * outputs_of(chain) * sizeof(float);
 }
 
-/* The approximate time of the launch on an H200, fitted to one half of lab/records/choice_h200.csv: a
+/* The approximate time of the launch on an H200, fitted to one half of lab/records/choice_h200.csv.xz: a
  * constant, a time for each value, one for each sum of every split, and one for each channel of a group,
  * since a block goes along its group. */
 static inline double nanoseconds_of_second_launch(const fgn_chain *chain, int splits) {

@@ -3,7 +3,7 @@
  * The constants for 16-bit types and tf32 were fitted to the times of 390 random products by cuBLAS (through
  * torch's F.linear), each with an emptied L2 cache; the median error for held-out products is 4 % and 8 %.
  * Those of the launches after them, compiled for their calls, and of float32 products, whose algorithm cuBLAS
- * is asked for once, were fitted to one half of lab/records/choice_h200.csv (lab/choice.py); on the other
+ * is asked for once, were fitted to one half of lab/records/choice_h200.csv.xz (lab/choice.py); on the other
  * half the launches are 5 % of the whole off, and float32 products 11 %. */
 #pragma once
 

@@ -53,8 +53,7 @@ cudaError_t norm_forward_long(const struct kept_norm *norm, const struct norm_la
                               cudaStream_t stream) {
     struct norm_forward_args args = {*norm, launch->division, log2_of(launch->division.team), launch->columns,
                                      1.0f / launch->division.group_size};
-    /* compiled for this call, without the slots that it has no channels for, a thread needs fewer registers
-     */
+    /* compiled for this call, without slots that no channels are left for, threads need fewer registers */
     int more = norm->type == FGN_FLOAT32 ? BLOCKS_OF_LONG_32 + 1 : BLOCKS_OF_LONG_16 + 1;
     int blocks = launch->columns <= LONG_SLOTS / 2 ? BLOCKS_OF_MULTIPROCESSOR : more;
     cudaError_t error;
