@@ -59,8 +59,8 @@ def atomic_clocks(sample: Sample, sharing: Sharing, lines: AtomicLines, atomic: 
     The places of L2 that have an array's lines take one request after another, sector by sector: 256 bins are
     in two, so that bytes at random took 2.1 clocks for each line of a request (its 2.6 sectors). A sector
     takes a request after another as well: whole numbers for one sector took 1.5, floats 3.7; and 32 floats
-    for one address took 112, for each is an update. And all of L2 updates 25 sectors a clock: 8448 blocks with
-    seven bins each, at which lanes meet, took 0.35 for a request.
+    for one address took 112, for each is an update. And all of L2 updates 25 sectors a clock: 8448 blocks
+    with seven bins each, at which lanes meet, took 0.35 for a request.
 
     atomic: clocks until the next request may update a sector with floats.
     """

@@ -111,6 +111,11 @@ def line_of(instruction: MachineInstruction, files: Statements) -> tuple[str, in
     return None
 
 
+def _is_named(instruction: MachineInstruction) -> bool:
+    """Whether it is a barrier of some of a block's threads, which the counts leave out."""
+    return instruction.name == "BAR" and instruction.operands.split(",")[0].strip() != "0x0"
+
+
 def _parts(blocks: Sequence[Block], pairs: Sequence[tuple[int, int]]) -> np.ndarray:
     """For each block the number of its part: the blocks that lead to each other by these edges."""
     from scipy.sparse import coo_array
@@ -349,7 +354,7 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
         (("SHFL", "VOTE", "MATCH", "REDUX"), sample.warp_operations, _FLOW),
     ):
         terms = {
-            run: float(sum(i.name in names for i in blocks[index].instructions))
+            run: float(sum(i.name in names and not _is_named(i) for i in blocks[index].instructions))
             for index, run in runs.items()
         }
         terms = {run: number for run, number in terms.items() if number}
