@@ -144,6 +144,7 @@ NINTH = (
     "Dam-Sam/CUDA-image-filter",
     "dawud-shakir/GPU",
     "dimos1234/CUDA-2D-Convolution",
+    "Disruptiive/Ising-Model",
     "edy2310/cuda-softmax-model",
     "emily-palaska/CellularAutomaton",
     "EricccYang/cuda_operators",
@@ -154,6 +155,7 @@ NINTH = (
     "qinlang3/LaplacianFilter",
     "s16-eecs221/HW3",
     "siddhantm27/sysml-matmul",
+    "styltsou/ising_model_cuda",
     "tim00631/Mandelbrot-with-CUDA",
     "zben777/warp-candidate-filter",
 )
