@@ -3,17 +3,17 @@
 from speed_calls.calls import at, floats, zeros
 
 REPOSITORY = "1shinham1/CUDA_matmul_opt"
-SIDE = 2048
+SIDE, WIDE = 1024, 2048
 
 
-def product(file, kernel, tile, block, ladder="product"):
-    return at(f"CUDA_matmul_opt/src/{file}.cu", kernel, ladder=ladder)[(SIDE // tile,) * 2, block](
-        lambda: (floats(SIDE, SIDE), floats(SIDE, SIDE), zeros(SIDE, SIDE), SIDE, SIDE, SIDE)
+def product(file, kernel, tile, block, side=SIDE, ladder="product"):
+    return at(f"CUDA_matmul_opt/src/{file}.cu", kernel, ladder=ladder)[(side // tile,) * 2, block](
+        lambda: (floats(side, side), floats(side, side), zeros(side, side), side, side, side)
     )
 
 
 def on_tensor_cores(file, kernel, tile, warps):
-    return product(file, kernel, tile, (32, warps), "product on tensor cores")
+    return product(file, kernel, tile, (32, warps), WIDE, "product on tensor cores")
 
 
 LAUNCHES = [
