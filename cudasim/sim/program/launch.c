@@ -263,7 +263,8 @@ int sim_program_launches(const struct sim_program_launch *launch) {
     int error = launch_grid(launch);
     for (struct child *child = next_child(); child; child = next_child()) {
         child->launch.stream = launch->stream;
-        launch_grid(&child->launch); /* which fails at once where an earlier one has failed */
+        if (!sim_program_has_failed()) /* told once, and not again by each of its siblings */
+            launch_grid(&child->launch);
         free(child);
     }
     return error;

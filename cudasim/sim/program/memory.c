@@ -272,12 +272,12 @@ size_t sim_memory_of(const uint64_t *peers) {
     return bytes;
 }
 
-void sim_memory_add_symbol(void *variable, size_t bytes, const char *name) {
+void sim_memory_add_symbol(void *variable, size_t bytes) {
     if (!sim_allocation_at(variable))
         add((struct sim_allocation){.begin = variable,
                                     .bytes = bytes,
                                     .kind = SIM_DEVICE_MEMORY,
-                                    .called = {.name = name},
+                                    .called = {.name = sim_symbol_name(variable)},
                                     .is_symbol = true});
 }
 
@@ -347,9 +347,16 @@ static bool has_bytes(const void *begin, size_t bytes, const char *does, const s
     size_t from = found ? (size_t)((const unsigned char *)begin - found->begin) : 0;
     if (!found || bytes <= found->bytes - from)
         return true;
-    sim_program_say(called, "%s %zu bytes from byte %zu on of %s, which has %zu (allocated at %s:%d)", does,
-                    bytes, from, found->called.name ? found->called.name : "an allocation", found->bytes,
-                    found->called.file ? found->called.file : "?", found->called.line);
+    const char *name = found->called.name;
+    char where[300] = "a variable of the program";
+    if (!found->is_symbol)
+        snprintf(where, sizeof where, "allocated at %s:%d", found->called.file ? found->called.file : "?",
+                 found->called.line);
+    sim_program_say(called, "%s %zu bytes from byte %zu on of %s, which has %zu (%s)", does, bytes, from,
+                    name               ? name
+                    : found->is_symbol ? "a symbol"
+                                       : "an allocation",
+                    found->bytes, where);
     return false;
 }
 
@@ -372,12 +379,22 @@ static bool is_direction_right(const void *to, const void *from, int kind, const
     return is_right;
 }
 
-/* For memory that is no allocation: at least a null pointer is reported, and the call fails, as in CUDA. */
+/* Of memory that is no allocation: what was freed, or was never there, is reported, and the call fails, as in
+   CUDA. */
 static bool is_there(const void *address, const char *does, const struct sim_called *called) {
-    enum { FIRST_PAGE = 4096 };
-    if ((uintptr_t)address >= FIRST_PAGE)
+    if (sim_allocation_at(address))
         return true;
-    sim_program_say(called, "%s address %p, where no memory is", does, address);
+    const struct freed *before = freed_at(address);
+    bool is_kept = before && before->was.is_of_graph; /* its place is reserved */
+    if (!is_kept && is_mapped(address))
+        return true;
+    if (before && before->by.line && before->was.called.line)
+        sim_program_say(called, "%s %s (%s at %s:%d), which was freed at %s:%d", does,
+                        before->was.called.name ? before->was.called.name : "memory",
+                        before->was.called.function, before->was.called.file, before->was.called.line,
+                        before->by.file, before->by.line);
+    else
+        sim_program_say(called, "%s address %p, where no memory is", does, address);
     return false;
 }
 
@@ -471,6 +488,8 @@ int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows,
         return sim_program_error(0);
     if (!sim_stream_exists(stream))
         return sim_program_error(INVALID_HANDLE);
+    if (!is_there(to, "sets", &called))
+        return sim_program_error(INVALID_VALUE);
     if (!sim_allocation_at(to)) {
         sim_program_say(&called, "sets %p, which is no memory of the GPU", to);
         return sim_program_error(INVALID_VALUE);
