@@ -247,7 +247,7 @@ MISTAKES = {
     "too_long": ("writes 300 bytes from byte 0 on of d, which has 256", "300", "allocated at mistakes.cu:"),
     "frees_host": ("which no call has given", "cudaFree(h)", "cudaFree"),
     "frees_inside": ("which is inside an allocation", "cudaFree(d + 1)", "cudaFree"),
-    "frees_twice": ("which no call has given, or which was freed before", "cudaFree(d)", "cudaFree"),
+    "frees_twice": ("frees d (cudaMalloc at mistakes.cu:", "cudaFree(d)", "which was freed at mistakes.cu:"),
     "copies_freed": (
         "reads from gone (cudaMalloc at mistakes.cu:",
         "cudaMemcpy(h, gone, 256",
