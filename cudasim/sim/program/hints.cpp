@@ -1,6 +1,7 @@
 /* What a program says about its memory, and may ask again: where managed memory should be, and how pinned
  * memory was allocated. It changes nothing else. Linked into each program. */
 #include "../cpp/program.hpp"
+#include <dlfcn.h>
 #include <map>
 #include <vector>
 
@@ -21,6 +22,9 @@ static std::vector<hint> &hints() {
 }
 static bool is_managed(const void *memory, size_t bytes) {
     const sim_allocation *found = sim_allocation_at(memory);
+    Dl_info file;
+    if (!found) /* a __managed__ variable is one of the program's, and no allocation */
+        return bytes && dladdr(memory, &file);
     return found && found->kind == SIM_MANAGED_MEMORY && bytes &&
            bytes <= found->bytes - (size_t)((const unsigned char *)memory - found->begin);
 }

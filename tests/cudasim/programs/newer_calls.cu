@@ -9,6 +9,7 @@
     printf("line %d: not %s\n", __LINE__, #what)
 #define REFUSED(call, error) EXPECT((call) == error && cudaGetLastError() == error)
 
+__managed__ int of_program[4];
 __global__ void read_levels(cudaTextureObject_t texture, float *y) {
     y[0] = tex2D<float>(texture, 0.1f, 0.1f);
     y[1] = tex2DLod<float>(texture, 0.1f, 0.1f, 0.0f);
@@ -121,6 +122,8 @@ static void hints() {
                                      cudaMemRangeAttributeAccessedBy};
     CHECK(cudaMemRangeGetAttributes(to, rooms, which, 2, x, 3 << 12));
     EXPECT(place == 0 && users[0] == 0 && users[1] == cudaInvalidDeviceId);
+    CHECK(cudaMemPrefetchAsync(of_program, sizeof of_program, 0, 0));
+    REFUSED(cudaMemPrefetchAsync(&place, sizeof place, 0, 0), cudaErrorInvalidValue);
     REFUSED(cudaMemAdvise(device, 64, cudaMemAdviseSetReadMostly, 0), cudaErrorInvalidValue);
     REFUSED(cudaMemPrefetchAsync(x, 64, 99, 0), cudaErrorInvalidDevice);
     int *pinned;
