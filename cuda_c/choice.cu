@@ -111,7 +111,7 @@ static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *cha
     if (is_float32_accurate(chain))
         return 2500.0;
     double k = chain->in_features / 500.0;
-    return (chain->groups > 0 ? 5000.0 : 1000.0) + 0.0002 * outputs_of(chain) / (1.0 + k * k);
+    return chain->groups > 0 ? 5000.0 + 0.0002 * outputs_of(chain) / (1.0 + k * k) : 2000.0;
 }
 
 /* 0: the rung may not be chosen. For one row, tf32 saves no time and torch's product is in float32, so only

@@ -20,8 +20,8 @@ class OneLaunch:
     """What a call of one kind needs.
 
     library, device: where it runs, -1 for the CPU. c_forward: the C function of c_struct, v, u, y and the
-    stream. arguments: the places of the operands' addresses in the struct. replays: of a call that is kept on
-    a GPU, else None.
+    stream. arguments: the places of the operands' addresses in the struct. replays: what launches a call that
+    is kept, else None.
     """
 
     replays = None
@@ -35,11 +35,8 @@ class OneLaunch:
         raise NotImplementedError
 
     def run(self, v: Tensor, y: Tensor, u: Tensor | None, stream: int) -> Tensor | tuple[Tensor, Tensor]:
-        at = v.data_ptr(), 0 if u is None else u.data_ptr(), y.data_ptr()
-        if self.replays is None:
-            self.launch_at(at, stream)
-        else:
-            self.replays((*at, *self.arguments.pointers), stream)
+        at = v.data_ptr(), 0 if u is None else u.data_ptr(), y.data_ptr(), *self.arguments.pointers
+        (self.replays or self.launch_at)(at, stream)
         return y if u is None else (y, u)
 
     def launch_at(self, addresses: tuple, stream: int):

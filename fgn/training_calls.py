@@ -168,12 +168,12 @@ class BackwardCall(_Call):
         self.names, self.is_plain = names, len(set(names)) == len(names)
         # Torch multiplies by cuBLAS after the launch, unless these do: dL/dx and dL/dW, where wanted.
         self.multiplies, self.x_product, self.weight_product = by_torch, None, None
-        self.replays = None
+        self.replays = self._launch
 
     def keep(self):
         """Prepares for later calls like this one, with products of cuBLAS that can be replayed."""
-        self.replays = replays.for_launches(self.library, self.number, self._launch)
         if not self.by_torch:
+            self.replays = replays.for_launches(self.library, self.number, self._launch)
             return
         batch, in_features, out_features, _ = self.shape
         own = self.dtype, self.number, self.precision
@@ -181,6 +181,7 @@ class BackwardCall(_Call):
         weight = cublas.product((out_features, in_features, batch), *own, first_is_t=False, second_is_t=True)
         if x is not None and weight is not None:
             self.multiplies = False
+            self.replays = replays.for_launches(self.library, self.number, self._launch)
             self.x_product = x if self.wants_x else None
             self.weight_product = weight if self.wants_weight else None
 
@@ -271,10 +272,7 @@ class BackwardCall(_Call):
             0 if dweight is None else dweight.data_ptr(),
             *(*own, *self.arguments.pointers),
         )
-        if self.replays is None or self.multiplies:
-            self._launch(at, self.stream())
-        else:
-            self.replays(at, self.stream())
+        self.replays(at, self.stream())
         if self.multiplies:
             if self.wants_x:
                 dx = torch.mm(g, weight)

@@ -17,6 +17,9 @@ MACHINES = {"simulator": "cpu"} | ({"gpu": "cuda"} if torch.cuda.is_available() 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "simulator: runs kernels on the simulator")
+    config.addinivalue_line(
+        "markers", "gpu: needs a GPU; `pytest -k gpu` runs these and tests of each device"
+    )
     memory = "launches kernels with sizes, types, alignments or lifetimes of its own: for `make sanitize`"
     config.addinivalue_line("markers", f"memory: {memory}")
 
@@ -32,6 +35,8 @@ def pytest_collection_modifyitems(items):
         parameters = getattr(item, "callspec", None)
         if parameters and parameters.params.get("device") == torch.device("cpu"):
             item.add_marker("simulator")
+        if item.get_closest_marker("gpu") and not torch.cuda.is_available():
+            item.add_marker(pytest.mark.skip(reason="needs a GPU"))
 
 
 def pytest_collection_finish():

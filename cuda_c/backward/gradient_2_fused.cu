@@ -318,9 +318,14 @@ static cudaError_t launch_fused_gradient(struct fused_gradient_args args, size_t
     dim3 grid = {(unsigned)args.strips, (unsigned)args.row_blocks, 1};
     dim3 block = {(unsigned)args.division.across, (unsigned)rows_at_once(&args.division), 1};
     const struct gradient_facts facts = facts_of_gradient(&args, blocks_of(&args));
-    const struct jit_call call = {
-        "backward/gradient_jit.h", (const int *)&facts, sizeof facts / sizeof(int), &args, grid, block,
-        (int)shared_bytes};
+    const struct jit_call call = {"backward/gradient_jit.h",
+                                  (const int *)&facts,
+                                  sizeof facts / sizeof(int),
+                                  &args,
+                                  grid,
+                                  block,
+                                  (int)shared_bytes,
+                                  0};
     cudaError_t error;
     if (launched_jit(&call, stream, &error))
         return error;

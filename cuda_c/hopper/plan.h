@@ -268,7 +268,7 @@ static bool keep_faster(const fgn_chain *chain, enum shape shape, struct tiling 
  * for; an operator that adds a tensor is only there. */
 static bool keep_fastest(const fgn_chain *chain, const fgn_device *device, double longer_than, bool found,
                          struct candidate *best) {
-    int fewest_splits = adds_tensor(chain) ? 1 : 0;
+    int fewest_splits = tensors_of(chain) ? 1 : 0;
     int most_splits = second_launch_fits(chain, device) ? MOST_SPLITS_OF_K : 0;
     for (int shape = 0; shape < SHAPES; shape++) {
         for (int rows = WARPGROUP_ROWS; rows <= COMMON_ROWS; rows += WARPGROUP_ROWS) {

@@ -146,7 +146,7 @@ static inline const char *step_refusal(const fgn_chain *chain, const fgn_device 
         return "float32 vectors";
     if (chain->groups == 0)
         return "a norm";
-    if (adds_tensor(chain))
+    if (tensors_of(chain))
         return "no operator that adds a tensor";
     if (chain->in_features % STEP_K != 0)
         return "a multiple of 64 input features";

@@ -18,6 +18,7 @@ struct entry {
     int facts[MOST_FACTS];
     int uses;
     const void *kernel; /* NULL: not compiled, or it failed */
+    int resident;       /* its blocks that the device holds at once */
 };
 
 static std::mutex table_lock;
@@ -64,7 +65,16 @@ static const void *compiled(const struct jit_call *call) {
     return compiler(source);
 }
 
-static const void *kernel_for(const struct jit_call *call, cudaStream_t stream) {
+static int resident_blocks(const void *kernel, const struct jit_call *call, int device) {
+    int blocks = 0, multiprocessors = 0, threads = (int)(call->block.x * call->block.y);
+    if (!kernel || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) ||
+        cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, call->shared_bytes))
+        cudaGetLastError(); /* the grid stays */
+    return blocks * multiprocessors;
+}
+
+/* The kernel, or NULL, and how many of its blocks are resident. */
+static const void *kernel_for(const struct jit_call *call, cudaStream_t stream, int *resident) {
     int device = 0;
     if (!compiler || call->count > MOST_FACTS || cudaGetDevice(&device) != cudaSuccess)
         return NULL;
@@ -73,6 +83,7 @@ static const void *kernel_for(const struct jit_call *call, cudaStream_t stream) 
     {
         std::lock_guard<std::mutex> lock(table_lock);
         entry = entry_of(call, device);
+        *resident = entry ? entry->resident : 0;
         if (!entry || entry->uses > MOST_USES)
             return entry ? entry->kernel : NULL;
         is_due = ++entry->uses == MOST_USES;
@@ -84,21 +95,28 @@ static const void *kernel_for(const struct jit_call *call, cudaStream_t stream) 
     bool is_captured =
         cudaStreamIsCapturing(stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone;
     const void *kernel = is_captured ? NULL : compiled(call);
+    *resident = resident_blocks(kernel, call, device);
     std::lock_guard<std::mutex> lock(table_lock);
     entry->kernel = kernel;
+    entry->resident = *resident;
     entry->uses = is_captured ? MOST_USES - 1 : MOST_USES + 1;
     return kernel;
 }
 
 bool launched_jit(const struct jit_call *call, cudaStream_t stream, cudaError_t *error) {
-    const void *kernel = kernel_for(call, stream);
+    int resident = 0;
+    const void *kernel = kernel_for(call, stream, &resident);
     if (!kernel)
         return false;
+    dim3 grid = call->grid;
+    int64_t held = resident / grid.x, blocks = held < call->turns ? held : call->turns;
+    if (blocks > grid.y)
+        grid.y = (unsigned)blocks;
     cudaLaunchAttribute attribute = {};
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config = {};
-    config.gridDim = call->grid;
+    config.gridDim = grid;
     config.blockDim = call->block;
     config.dynamicSmemBytes = call->shared_bytes;
     config.stream = stream;

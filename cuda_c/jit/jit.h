@@ -7,8 +7,10 @@
  * for products that the compiler contracts with a sum in one of the two: the last bit may differ.
  *
  * A launch describes what is the same in all calls like it as a struct of ints, the facts. A table finds the
- * kernel for a file and its facts. Only the library's caller can compile, so it sets a compiler (fgn_jit.h);
- * without one, in a stream that is being captured, or where compiling fails, the library's own kernel runs.
+ * kernel for a file and its facts. Such a kernel needs fewer registers than the library's, so a grid whose
+ * blocks take turns gets as many blocks as are resident at once. Only the library's caller can compile, so it
+ * sets a compiler (fgn_jit.h); without one, in a stream that is being captured, or where compiling fails, the
+ * library's own kernel runs.
  */
 #pragma once
 
@@ -40,6 +42,7 @@ struct jit_call {
     const void *args; /* the kernel's parameter */
     dim3 grid, block;
     int shared_bytes;
+    int64_t turns; /* that the blocks of a column of the grid take, or 0 if their number is to stay */
 };
 
 #ifdef __CUDACC__

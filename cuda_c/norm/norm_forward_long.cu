@@ -53,7 +53,9 @@ cudaError_t norm_forward_long(const struct kept_norm *norm, const struct norm_la
                               cudaStream_t stream) {
     struct norm_forward_args args = {*norm, launch->division, log2_of(launch->division.team), launch->columns,
                                      1.0f / launch->division.group_size};
-    int blocks = norm->type == FGN_FLOAT32 ? BLOCKS_OF_LONG_32 : BLOCKS_OF_LONG_16;
+    /* compiled for this call, without slots that no channels are left for, threads need fewer registers */
+    int more = norm->type == FGN_FLOAT32 ? BLOCKS_OF_LONG_32 + 1 : BLOCKS_OF_LONG_16 + 1;
+    int blocks = launch->columns <= LONG_SLOTS / 2 ? BLOCKS_OF_MULTIPROCESSOR : more;
     cudaError_t error;
     if (launched_norm_jit("norm/norm_forward.cu", norm, launch, LONG_SLOTS, blocks, &args, stream, &error))
         return error;

@@ -55,17 +55,17 @@ struct rows_facts {
 };
 
 /* Launches the kernel that was compiled for this call, of this file, and sets `error`; false if there is
- * none. args: the kernel's parameter. */
+ * none. args: the kernel's parameter. turns: as struct jit_call has them. */
 static inline bool launched_rows_jit(const char *file, const struct rows *rows,
                                      const struct division *division, const void *args, dim3 grid, dim3 block,
-                                     cudaStream_t stream, cudaError_t *error) {
+                                     int64_t turns, cudaStream_t stream, cudaError_t *error) {
     const struct rows_facts facts = {
         (int)rows->type,     (int)rows->vector_type,       (int)rows->function,         rows->between != NULL,
         (int)rows->features, (int)rows->windows,           (int)rows->window,           (int)rows->v_features,
         *division,           known_list_of(&rows->before), known_list_of(&rows->after),
     };
-    const struct jit_call call = {file, (const int *)&facts, sizeof facts / sizeof(int), args, grid, block,
-                                  0};
+    const struct jit_call call = {file, (const int *)&facts, sizeof facts / sizeof(int), args, grid, block, 0,
+                                  turns};
     return launched_jit(&call, stream, error);
 }
 

@@ -35,8 +35,8 @@ EARLY_LAUNCHER(short_rows_bfloat16_kernel, struct rows_args)
 
 cudaError_t launch_short_rows(dim3 grid, dim3 block, const struct rows_args *args, cudaStream_t stream) {
     cudaError_t error;
-    if (launched_rows_jit("rows/short_rows.cu", &args->rows, &args->division, args, grid, block, stream,
-                          &error))
+    if (launched_rows_jit("rows/short_rows.cu", &args->rows, &args->division, args, grid, block,
+                          tiles(args->rows.batch, block.y), stream, &error))
         return error;
     switch (args->rows.type) {
     case FGN_FLOAT16:

@@ -118,7 +118,7 @@ cudaError_t small_windows(const struct rows *rows, cudaStream_t stream) {
     const dim3 block = {THREADS, 1, 1};
     const struct division undivided = {0, 0, 0, 0, 0, 0};
     cudaError_t error;
-    if (launched_rows_jit("rows/small_windows.cu", rows, &undivided, &args, grid, block, stream, &error))
+    if (launched_rows_jit("rows/small_windows.cu", rows, &undivided, &args, grid, block, 0, stream, &error))
         return error;
     switch (rows->type) {
     case FGN_FLOAT16:

@@ -104,7 +104,7 @@ cudaError_t values_forward(const struct rows *rows, cudaStream_t stream) {
     const dim3 grid = {(unsigned)(blocks < BLOCKS_AT_ONCE ? blocks : BLOCKS_AT_ONCE), 1, 1};
     const dim3 block = {THREADS, 1, 1};
     cudaError_t error;
-    if (launched_rows_jit("rows/values.cu", rows, &division, &args, grid, block, stream, &error))
+    if (launched_rows_jit("rows/values.cu", rows, &division, &args, grid, block, 0, stream, &error))
         return error;
     switch (rows->type) {
     case FGN_FLOAT16:

@@ -204,14 +204,14 @@ static inline struct operators without_others(struct operators list) {
     return list;
 }
 
-/* Whether one of a chain's operators has a tensor. */
-static inline bool adds_tensor(const fgn_chain *chain) {
-    bool found = false;
+/* How many of a chain's operators have a tensor. */
+static inline int tensors_of(const fgn_chain *chain) {
+    int tensors = 0;
     for (int i = 0; i < chain->before_count; i++)
-        found = found || takes_tensor(&chain->before[i]);
+        tensors += takes_tensor(&chain->before[i]);
     for (int i = 0; i < chain->after_count; i++)
-        found = found || takes_tensor(&chain->after[i]);
-    return found;
+        tensors += takes_tensor(&chain->after[i]);
+    return tensors;
 }
 
 /* Whether the product has to be as accurate as float32: tensor cores then take factors split into 16-bit

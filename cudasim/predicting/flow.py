@@ -25,6 +25,7 @@ from cudasim.predicting.statements import Statements
 # What a warp's instruction too many or too few costs, by what it contradicts: the bytes that were counted,
 # the rule of flow, how often warps came to a line (where loops have no loads), and nothing.
 _BYTES, _FLOW, _LINES, _ISSUED = 10.0, 3.0, 0.5, 1e-3
+_BARRIERS = 30.0  # likewise of one that no compiler leaves out, adds, or gives another line
 _CALLED = 60  # instructions of a function that the compiler calls, a division of 64 bits, about
 
 # The machine's loads and stores, by what the simulator calls them.
@@ -110,6 +111,11 @@ def line_of(instruction: MachineInstruction, files: Statements) -> tuple[str, in
     return None
 
 
+def _is_named(instruction: MachineInstruction) -> bool:
+    """Whether it is a barrier of some of a block's threads, which the counts leave out."""
+    return instruction.name == "BAR" and instruction.operands.split(",")[0].strip() != "0x0"
+
+
 def _parts(blocks: Sequence[Block], pairs: Sequence[tuple[int, int]]) -> np.ndarray:
     """For each block the number of its part: the blocks that lead to each other by these edges."""
     from scipy.sparse import coo_array
@@ -151,7 +157,8 @@ def _left_out(blocks: Sequence[Block], block: Block, target: int, files: Stateme
     """By how many instructions a branch within a statement is shorter than to go on, and one more: it is not
     taken because it is short. A function of mathematics goes on for most arguments, and branches for special
     ones, which the counts do not tell. A call is for special ones too: a division makes it, of whole numbers
-    of 64 bits as well, and is longer than the way around it."""
+    of 64 bits as well, and is longer than the way around it. So is what keeps words in local memory: the
+    remainder of a large angle, which sines begin with."""
     if (
         target != EXIT
         and len(block.follows) > 1
@@ -163,7 +170,7 @@ def _left_out(blocks: Sequence[Block], block: Block, target: int, files: Stateme
         return 0
     inside = [i for of in between for i in of.instructions]
     lines = {line_of(i, files) for i in (block.instructions[-1], *inside)}
-    if len(lines) > 1 or any(i.name in ("CALL", "EXIT", "RET") for i in inside):
+    if len(lines) > 1 or any(i.name in ("CALL", "EXIT", "RET", "STL") for i in inside):
         return 0
     return 1 + len(inside)
 
@@ -322,11 +329,17 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     def brings_more(key: tuple) -> bool:
         return key[3] == "ld" and key[2:] in without_load and least_width[key] > most_bytes[key]
 
+    loops, called = _loops(blocks), {block.index for block in blocks if block.is_called}
+    begins = called | {0}
     wanted = 0.0
     first_slack = len(program.costs)
     for key, terms in moving.items():
         width = max(terms.values()) / max(1, round(max(terms.values()) / 4))
         terms = {run: of / width for run, of in terms.items()}
+        own = with_key[key]
+        if not own & called and all(loops[index] == -1 for index in own):
+            # A warp runs it once: what the text does again and again there, stays in a register meanwhile.
+            counted[key] = min(counted[key], width * warps * sum(terms.values()))
         if loads_left_out(key, terms):
             program.at_most.append((terms | {program.variable(_BYTES): -1.0}, counted[key] / width))
             program.nearly(dict(floating[key[:2]]), float(operations_at(key[:2])), _FLOW, at_least=True)
@@ -336,20 +349,19 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     slacks = slice(first_slack, len(program.costs))
 
     # Barriers, shuffles and votes are counted too, though not by line.
-    for names, value in (
-        (("BAR",), sample.barriers),
-        (("SHFL", "VOTE", "MATCH", "REDUX"), sample.warp_operations),
+    for names, value, cost in (
+        (("BAR",), sample.barriers, _BARRIERS),
+        (("SHFL", "VOTE", "MATCH", "REDUX"), sample.warp_operations, _FLOW),
     ):
         terms = {
-            run: float(sum(i.name in names for i in blocks[index].instructions))
+            run: float(sum(i.name in names and not _is_named(i) for i in blocks[index].instructions))
             for index, run in runs.items()
         }
         terms = {run: number for run, number in terms.items() if number}
         if terms and value:
-            program.nearly(terms, float(value), _FLOW)
+            program.nearly(terms, float(value), cost)
 
     # No block runs more often than its lines, and lines of loops that have no loads run as often as counted.
-    loops, begins = _loops(blocks), {block.index for block in blocks if block.index == 0 or block.is_called}
     has_loads = {index for key, own in with_key.items() if not brings_more(key) for index in own}
     # A loop runs where warps enter it, and for each no oftener than the busiest one came to its lines.
     # (A loop that nobody enters would keep the rule of flow, too.)

@@ -164,6 +164,7 @@ def _follows(block: Block, last: MachineInstruction | None, labels: dict[str, in
     if last.name in ("EXIT", "RET", "KILL"):
         targets = [EXIT]
     is_conditional = last.guard or last.operands.startswith(("P", "!P", "UP", "!UP"))
+    is_conditional = is_conditional or ".DIV" in last.opcode  # taken where the warp's lanes have parted
     return list(dict.fromkeys([*targets, *(following if is_conditional else ())])) or [EXIT]
 
 

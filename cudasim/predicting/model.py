@@ -46,7 +46,7 @@ class Efficiencies:
     and of that for loads and stores that a multiprocessor uses at best. line, fill: clocks of L1 for a line
     of 128 bytes, and for a sector that it has not. block, warp: clocks that starting a block costs, and each
     of its warps. phases: the part of a warp's waiting that barriers make all wait for. mma: the part of the
-    tensor cores' rate that mma.sync has. atomic: clocks that a slice of L2 takes to update a crowded sector.
+    tensor cores' rate that mma.sync has. atomic: clocks until floats may be added to a sector again.
     packet: sectors that L2 could take while it takes one sector of a line alone. l2, dram: parts of the
     card's bytes per second. latency, dram_latency: factors of the cards' latencies, which are those of an
     idle GPU. error: by which factor times are off, for two launches of three.
@@ -62,7 +62,7 @@ class Efficiencies:
     warp: float = 18.0
     phases: float = 0.65
     mma: float = 0.62
-    atomic: float = 2.9
+    atomic: float = 3.5
     packet: float = 2.24
     l2: float = 1.05
     dram: float = 1.0
@@ -403,7 +403,7 @@ def _terms(
     worst = max(of_block.values())
 
     # Between barriers all warps of a block load, and then all compute: only other blocks fill the gaps.
-    waiting = max(0.0, clocks_alone - start - instructions / warps) if sample.barriers > 2 * warps else 0.0
+    waiting = max(0.0, clocks_alone - start - instructions / warps) if sample.barriers else 0.0
 
     def round_of(blocks: float) -> float:
         # Blocks of one warp in four keep only one of the four parts busy.
@@ -419,11 +419,13 @@ def _terms(
     )
     l2_bytes = traffic.l2_read + atomics + 32 * sample.scale * _written(sample, merged, fitted)
     l2_bytes += 32 * sample.scale * (local.lost * local.read + local.written)
-    l2 = l2_bytes / (card.l2_bandwidth * fitted.l2) + updating
+    l2 = l2_bytes / (card.l2_bandwidth * fitted.l2)
     dram = traffic.dram_bytes(card) / (card.dram_bandwidth * fitted.dram)
     starts = _STARTED * sample.total / card.clock_hz
     # What goes to DRAM goes through L2 meanwhile.
-    running = max(starts, _norm(fitted.norm, on_processors, max(l2, dram)))
+    # Atomics that meet in L2 go on while all else does, from when the first blocks get to them.
+    updated = updating and updating + clocks_alone / card.clock_hz
+    running = max(starts, updated, _norm(fitted.norm, on_processors, max(l2, dram)))
     seconds = running + card.launch_seconds
     in_all = {name: clocks * each / card.clock_hz for name, clocks in of_block.items()}
     rounds = each / held.blocks
@@ -437,7 +439,7 @@ def _terms(
     return Terms(
         in_all,
         clocks_alone * math.ceil(rounds) / card.clock_hz,
-        l2,
+        max(l2, updated),
         dram,
         card.launch_seconds,
         seconds,

@@ -202,8 +202,8 @@ class Call:
     parameters in order. run: the C function with integers for pointers; it takes x, y, the workspace, its
     size and the stream, and returns a status. raise_for: raises for a status other than FGN_OK. y_layout: y's
     sizes and strides. product: cuBLAS's, which is computed at the beginning of the workspace, if the plan
-    expects it there; multiply: the same by torch, where there is no such product. replays: on a GPU, unless
-    torch multiplies. splits: whether the version splits the weight, or was chosen over one that does;
+    expects it there; multiply: the same by torch, where there is no such product. replays: what launches all
+    that is not torch's. splits: whether the version splits the weight, or was chosen over one that does;
     then whether the weight is frozen, the number of kept bytes, their memory, and the place of its address.
     converts: whether there are vectors of a type that the version does not read.
     """
@@ -222,9 +222,8 @@ class Call:
 
     def replay(self):
         """From now on launches that come again are replayed, where all are the library's or cuBLAS's."""
-        self.replays = None
-        if self.multiply is None:
-            self.replays = replays.for_launches(self.library, self.device, self.launch)
+        can = self.multiply is None
+        self.replays = replays.for_launches(self.library, self.device, self.launch) if can else self.launch
 
     def find_prepared(self, weight: Tensor) -> bool:
         """Whether the kept halves of the weight, if any, are unchanged; writes their address into the
@@ -279,8 +278,6 @@ class Call:
         if device < 0:
             with interruptible(self.library):
                 self.launch(at, 0)
-        elif self.replays is None:
-            self.launch(at, torch._C._cuda_getCurrentRawStream(device))
         else:
             self.replays(at, torch._C._cuda_getCurrentRawStream(device))
         return y

@@ -12,7 +12,6 @@ import torch
 import cudasim
 from cudasim.building.toolchains import find_nvcc
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 needs_nvcc = pytest.mark.skipif(find_nvcc() is None, reason="there is no nvcc")
 
 AXPY = """
@@ -266,7 +265,7 @@ def test_the_sources_compile(which, tmp_path):
     assert_compiles(loaded(path), tmp_path, which == "axpy")
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_on_a_gpu_the_operator_is_the_kernel(tmp_path):
     module = loaded(axpy_file(tmp_path, "axpy_gpu"))
     kernel = cudasim.kernel(AXPY)
@@ -283,7 +282,7 @@ def test_on_a_gpu_the_operator_is_the_kernel(tmp_path):
         module.axpy_gpu(out, x, y, a, 1 << 40, twice)
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_on_a_gpu_a_template_with_shared_memory_runs_on_the_current_stream(tmp_path):
     module = loaded(sums_file(tmp_path, "cuda"))
     late = torch.zeros(3, 70, device="cuda")
@@ -299,7 +298,7 @@ def test_on_a_gpu_a_template_with_shared_memory_runs_on_the_current_stream(tmp_p
         module.row_sums(sums, late[:2], 70)
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_on_a_gpu_the_operator_compiles_and_passes_torchs_own_check(tmp_path):
     module = loaded(axpy_file(tmp_path, "axpy_compiled_gpu"))
     out, x, y, a, n, _, twice = axpy_arguments(1000, "cuda")

@@ -553,7 +553,7 @@ def test_what_is_kept(device):
     assert sum(kept.values()) == 64 * 512 * 2 + 64 * 4 * 8
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @every_module
 def test_cuda_graph_of_a_training_step(name):
     module, _ = module_and_reference(name, "cuda")
@@ -580,7 +580,7 @@ def test_cuda_graph_of_a_training_step(name):
         assert torch.equal(one, other)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @every_precision
 @every_chain
 def test_large_shapes(name, precision):

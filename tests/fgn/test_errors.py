@@ -101,7 +101,7 @@ def test_another_device(device, inputs):
         fgn.chain_forward(CHAIN, x, parameters | {"bias": elsewhere})
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_cpu_and_gpu_tensors():
     x, parameters = random_inputs(CHAIN, SHAPE, "cuda")
     with refuses(RuntimeError, "bias: expected it on cuda:0, where x is, got cpu"):

@@ -168,7 +168,7 @@ def test_x_and_weight_that_are_not_aligned(precision, device):
     assert torch.equal(product(x, moved(weight), precision), expected)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @every_precision
 @pytest.mark.parametrize("shape", [(1, 8192, 8192, 256), (16, 8192, 8192, 256), (128, 512, 1024, 8)], ids=str)
 def test_the_default_for_small_problems(precision, shape):
@@ -273,7 +273,7 @@ def test_bit_identical(device):
     assert all(torch.equal(product(x, weight, "ieee"), first) for _ in range(5))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @every_precision
 @pytest.mark.parametrize("batch", [1, 64])
 def test_graphs_and_two_streams(precision, batch):

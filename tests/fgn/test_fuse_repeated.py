@@ -328,6 +328,7 @@ class Scaled(nn.Module):
 def test_one_element_is_read_where_it_is(device, behind, dtype, monkeypatch):
     """Behind a product of torch's no launch copies it to a vector, and its value is that of the call."""
     monkeypatch.setattr(rows_part, "multiplies_by_torch", lambda *arguments: True)
+    monkeypatch.setattr(rows_part, "gains_before_rows", lambda *arguments: False)
     model = Scaled(behind).to(device, dtype).eval()
     fused = fgn.fuse(model, version=None if isinstance(behind, nn.Softmax) else "library")
     x, copies = torch.randn(5, N, device=device, dtype=dtype), []

@@ -19,7 +19,7 @@ from fgn.native.library import GPU, version_names
 from fgn.native.places import ROOT
 from fgn.reference import chain_reference64
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+pytestmark = pytest.mark.gpu
 
 every_version = pytest.mark.parametrize("version", version_names())
 CHAIN, SHAPE = problem("gemm_biasadd_hardtanh_mish_groupnorm", Shape(300, 256, 512, 16))

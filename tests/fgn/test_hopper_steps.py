@@ -259,6 +259,7 @@ def check_results(step, shape, name, device):
     assert ((y.double() - exact).abs().max() / exact.abs().max()) <= 2 * Y_ROUNDING
 
 
+@pytest.mark.gpu
 @on_hopper
 @every_step
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -310,6 +311,7 @@ def test_what_ncu_counted_is_what_the_formula_says():
         assert recorded.loc[row.Index, GMMA_BYTES] == pytest.approx(counted, rel=1e-6)
 
 
+@pytest.mark.gpu
 @on_hopper
 @every_step
 def test_a_matrix_that_is_not_aligned_is_refused_and_not_read_wrongly(step):

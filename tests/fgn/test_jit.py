@@ -134,7 +134,8 @@ def test_an_interrupt_while_a_kernel_compiles_follows_the_call(monkeypatch):
 
 
 @pytest.mark.parametrize("deterministic", (False, True))
-def test_one_kernel_for_all_calls_where_torch_is_deterministic_on_gpu(deterministic, compiles):
+@pytest.mark.gpu
+def test_one_kernel_for_all_calls_where_torch_is_deterministic(deterministic, compiles):
     v = torch.randn(33, 100 + deterministic, device="cuda")
     torch.use_deterministic_algorithms(deterministic)
     try:
@@ -146,7 +147,8 @@ def test_one_kernel_for_all_calls_where_torch_is_deterministic_on_gpu(determinis
         torch.use_deterministic_algorithms(False)
 
 
-def test_calls_that_a_graph_captures_on_gpu(compiles):
+@pytest.mark.gpu
+def test_calls_that_a_graph_captures(compiles):
     """No kernel is loaded while a stream is captured; the graph computes the same."""
     v, rows, graph = (
         torch.randn(33, 104, device="cuda"),
@@ -168,8 +170,8 @@ def test_calls_that_a_graph_captures_on_gpu(compiles):
 @pytest.fixture
 def compiles(monkeypatch):
     """Returns a function that counts the launches of compiled kernels."""
-    if not torch.cuda.is_available() or jit.nvrtc() is None:
-        pytest.skip("needs a GPU, cuda-bindings and NVRTC")
+    if jit.nvrtc() is None:
+        pytest.skip("needs cuda-bindings and NVRTC")
     # Otherwise a repeated call's product may differ too.
     monkeypatch.setattr(cublas, "product", lambda *_, **__: None)
     with warnings.catch_warnings():
@@ -182,7 +184,8 @@ def is_near(y, own) -> bool:
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_functions_of_rows_on_gpu(seed, compiles):
+@pytest.mark.gpu
+def test_functions_of_rows(seed, compiles):
     rows, v, operands = random_rows(seed)
     v, operands = v.cuda(), {name: value.cuda() for name, value in operands.items()}
     own = rows_forward(rows, v, operands)
@@ -202,7 +205,8 @@ CHANNELS_AND_GROUPS = (
 
 
 @pytest.mark.parametrize("seed", range(24))
-def test_training_steps_on_gpu(seed, compiles):
+@pytest.mark.gpu
+def test_training_steps(seed, compiles):
     draw = random.Random(seed)
     dtype, batch = (
         draw.choice((torch.float32, torch.float16, torch.bfloat16)),

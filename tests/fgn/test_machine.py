@@ -50,6 +50,6 @@ def assert_they_fit_each_other(machine):
     assert machine.launch_seconds < 1e-4
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_measured_ceilings():
     assert_they_fit_each_other(machines.measure_machine("cuda", seconds=0.1))

@@ -148,7 +148,7 @@ def test_samples_of_another_text_are_refused_at_once(own):
         open_own_session(other, *own.arguments, samples=RECORDED)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_launch_on_a_gpu_is_profiled_and_sampled():
     x, y = torch.ones(ROWS, COLUMNS, device="cuda"), torch.zeros(ROWS, device="cuda")
     session = open_own_session(fgn.kernel(ROW_SUMS)[ROWS // 128, 128], y, x, ROWS, COLUMNS)

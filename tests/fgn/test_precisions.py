@@ -94,7 +94,7 @@ LARGE_SHAPES = [
 ]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @every_version
 @every_precision
 @pytest.mark.parametrize("shape", LARGE_SHAPES, ids=str)
@@ -237,7 +237,7 @@ def test_precision_follows_torch():
     assert resolve(None, torch.bfloat16) == "bf16" and resolve(None, torch.float16) == "fp16"
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @every_precision
 @every_version
 def test_streams_and_graphs(version, precision):

@@ -545,12 +545,11 @@ def test_command_line_refuses_in_one_line(arguments, message, monkeypatch, capsy
 # ------------------------------------------------------------------------------------------------------------
 # On a GPU with ncu
 
-on_gpu = pytest.mark.skipif(
-    not torch.cuda.is_available() or ncu.find_ncu() is None, reason="needs a GPU and ncu"
-)
+needs_ncu = pytest.mark.skipif(ncu.find_ncu() is None, reason="needs ncu")
 
 
-@on_gpu
+@pytest.mark.gpu
+@needs_ncu
 def test_a_cuda_tensor_is_profiled(tmp_path):
     model = fgn.GemmBiasAddHardtanhMishGroupNorm(512, 512, (512,), 32).cuda()
     x = torch.rand(256, 512, device="cuda")
@@ -573,14 +572,16 @@ def test_a_cuda_tensor_is_profiled(tmp_path):
     assert_equal_to_ncus(ncu.read_report(report), ncus_table(table))
 
 
-@on_gpu
+@pytest.mark.gpu
+@needs_ncu
 def test_only_the_launches_of_the_call_are_profiled():
     x = torch.rand(64, 64, device="cuda")
     rows = fgn.profile(torch.nn.functional.hardtanh, x, metrics=[metrics.DRAM_READ], progress=False)
     assert len(rows) == 1 and list(rows.columns[len(IDENTITY) :]) == [metrics.TIME, metrics.DRAM_READ]
 
 
-@on_gpu
+@pytest.mark.gpu
+@needs_ncu
 def test_what_this_gpu_lacks_is_named():
     with pytest.raises(
         ValueError, match="metrics: expected ncu's names of what this GPU counts, got 'joules'"
@@ -590,14 +591,16 @@ def test_what_this_gpu_lacks_is_named():
         fgn.profile(NAME, shape=(20000, 64, 64, 4), version="few_rows")
 
 
-@on_gpu
+@pytest.mark.gpu
+@needs_ncu
 def test_a_live_kernel_is_profiled():
     fill, y = fgn.kernel(FILL), torch.zeros(4, device="cuda")
     rows = fgn.profile(lambda: fill[1, 4](y, 2.0), metrics=[metrics.REGISTERS], progress=False)
     assert list(rows.kernel) == ["fill"] and rows[metrics.REGISTERS][0] > 0
 
 
-@on_gpu
+@pytest.mark.gpu
+@needs_ncu
 def test_recording_a_part(tmp_path, monkeypatch):
     monkeypatch.setattr(recording, "PROFILED_PRECISIONS", ("bf16",))
     chain, shape = "gemm_groupnorm_hardtanh", (256, 512, 512, 32)

@@ -97,7 +97,7 @@ def test_large_sizes_are_those_of_their_puzzles():
         assert sizes.keys() == task.sizes[0].keys() and task.fits(sizes), name
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_ranking_on_the_gpu_leaves_wrong_kernels_out():
     found = ranked(ECHOES, ECHOES.solution())
     assert "measured on an" in repr(found) and set(found.table.index) == {FLOOR, KIT, BEGUN, YOURS}
@@ -106,7 +106,7 @@ def test_a_ranking_on_the_gpu_leaves_wrong_kernels_out():
     assert YOURS not in ranked(ECHOES, wrong).table.index
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("name", [name for name in LARGE if not TASKS[name].in_numpy])
 def test_a_reference_is_computed_on_the_gpu_where_its_inputs_are(name):
     task = TASKS[name]
@@ -115,7 +115,7 @@ def test_a_reference_is_computed_on_the_gpu_where_its_inputs_are(name):
     assert {of.device.type for of in task.right(**task.exact(there), **sizes).values()} == {"cuda"}
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_a_kernel_with_what_only_its_gpu_has_is_ranked_on_the_gpu():
     if torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("wgmma needs a GPU of compute capability 9.0")

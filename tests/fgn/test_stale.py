@@ -16,8 +16,6 @@ from fgn.native import prepared, repeated
 from fgn.native.library import version_names
 from fgn.reference import chain_reference64, ieee_float32
 
-needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
-
 # In features enough that the weight's halves are kept: on the simulator, and on a GPU.
 SIZES = {"cpu": (3, 256, 32, 4), "cuda": (256, 2048, 2048, 64)}
 PRECISIONS = ("ieee", "bf16")
@@ -223,7 +221,7 @@ def test_what_is_kept_goes_with_its_weight(module):
     assert len(prepared._kept) == 2
 
 
-@needs_gpu
+@pytest.mark.gpu
 @pytest.mark.parametrize("frozen", [False, True], ids=["proven", "frozen"])
 def test_a_graph_that_is_replayed_after_an_update(frozen):
     chain, shape = problem("gemm_groupnorm_hardtanh", (256, 2048, 2048, 64))
@@ -244,7 +242,7 @@ def test_a_graph_that_is_replayed_after_an_update(frozen):
         x.data.uniform_()
 
 
-@needs_gpu
+@pytest.mark.gpu
 def test_another_stream(module):
     weight = module.chain_parameters()["weight"]
     streams = [torch.cuda.Stream() for _ in range(4)]

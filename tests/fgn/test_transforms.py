@@ -243,7 +243,7 @@ def test_checkpoint(device):
     assert torch.equal(checkpoint(fused, x, use_reentrant=False), fused(x))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @each_chain
 def test_cuda_graph(chain):
     x, parameters = inputs(chain, "cuda")
@@ -262,7 +262,7 @@ def test_cuda_graph(chain):
     assert torch.equal(y, fgn.chain_forward(chain, x, parameters))
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 @pytest.mark.parametrize("dynamic", [False, True])
 def test_inductor_trains(dynamic):
     fused = model("cuda")
@@ -329,7 +329,7 @@ assert torch.allclose(torch._inductor.aoti_load_package(path)(x), fused(x), rtol
 """
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.gpu
 def test_aot_inductor(tmp_path):
     command = [sys.executable, "-c", AOT_INDUCTOR, str(tmp_path / "model.pt2")]
     result = subprocess.run(command, capture_output=True, text=True)

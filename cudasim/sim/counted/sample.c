@@ -12,7 +12,7 @@
 #include "recorder.h"
 #include <stdlib.h>
 
-enum { LINE_BYTES = 128, LINE_SECTORS = LINE_BYTES / SECTOR_BYTES, L1_WAYS = 8 };
+enum { LINE_BYTES = LINE_SECTORS * SECTOR_BYTES, L1_WAYS = 8 };
 enum { READ = 1, WRITTEN = 2, UPDATED = 4, SECTOR_FLAGS = 3 };
 static const uint64_t SPREAD = 0x9e3779b97f4a7c15ull; /* 2^64 divided by the golden ratio */
 
@@ -50,9 +50,7 @@ void sample_worker_begins(struct sample *self) {
 void sample_block_begins(struct sample *self) {
     if (!self->is_on)
         return;
-    dim3 block = sim_launch_now.block;
-    unsigned warps = (block.x * block.y * block.z + SIM_WARP_THREADS - 1) / SIM_WARP_THREADS;
-    self->turn = (uint64_t)warps * LOGGED_OF_SAMPLES;
+    memset(self->waited, 0, sizeof self->waited);
     memset(self->l1, 0, self->l1_sets * L1_WAYS * sizeof *self->l1);
     memset(self->touched, 0, self->touched_size * sizeof *self->touched);
     self->touched_count = 0;
@@ -97,10 +95,13 @@ static void touch(struct sample *self, uint64_t sector, unsigned flags) {
 
 /* ---- L1 ---- */
 
-/* Returns which of the wanted sectors are missing, and adds them. `late`: they are present, but another warp
- * has asked for one of them since this warp's last turn and the last barrier, so that both wait for it. */
-static unsigned missing_in_l1(struct sample *self, uint64_t line, unsigned wanted, unsigned warp,
-                              bool *late) {
+/* Returns which of the wanted sectors are missing, and adds them. `waits`: the warp waits for one of them.
+ *
+ * A warp's time is how often it has waited. What it asks for is there when it has waited once more. So what
+ * several warps ask for side by side all of them wait for, and what another one asked for earlier is there
+ * for a warp that has since waited as long itself. */
+static unsigned missing_in_l1(struct sample *self, uint64_t line, unsigned wanted, unsigned now,
+                              bool *waits) {
     struct l1_line *set = &self->l1[(line * SPREAD >> 32) % self->l1_sets * L1_WAYS], *found = set;
     for (unsigned way = 0; way < L1_WAYS; way++) {
         if (set[way].line == line + 1) {
@@ -115,12 +116,13 @@ static unsigned missing_in_l1(struct sample *self, uint64_t line, unsigned wante
     unsigned missing = wanted & ~found->sectors;
     found->sectors |= wanted;
     found->used = ++self->l1_time;
-    if (missing) {
-        found->warp = warp;
-        found->asked = self->l1_time;
-    } else {
-        *late |= found->warp != warp && found->asked > self->met && self->l1_time - found->asked < self->turn;
-    }
+    for (unsigned sector = 0; sector < LINE_SECTORS; sector++)
+        if (wanted >> sector & 1) {
+            /* One that is less far here is so only because warps take turns. */
+            if (missing >> sector & 1 || found->asked[sector] > now)
+                found->asked[sector] = now;
+            *waits |= found->asked[sector] == now;
+        }
     return missing;
 }
 
@@ -141,12 +143,12 @@ void sample_request(struct sample *self, struct tally *tally, counted_operation 
         }
     }
     tally->lines += count;
-    bool late = false;
+    bool waits = false;
     unsigned missed = 0;
     for (unsigned i = 0; i < count; i++) {
         unsigned asked = wanted[i];
         if (operation == COUNTED_LOAD) {
-            asked = missing_in_l1(self, lines[i], wanted[i], warp, &late);
+            asked = missing_in_l1(self, lines[i], wanted[i], self->waited[warp], &waits);
             missed += (unsigned)__builtin_popcount(asked);
         }
         for (; asked; asked &= asked - 1)
@@ -156,13 +158,20 @@ void sample_request(struct sample *self, struct tally *tally, counted_operation 
                                                : READ | WRITTEN | UPDATED);
     }
     tally->missed += missed;
-    tally->waits += missed || late;
+    self->waited[warp] += waits;
+    tally->waits += waits;
     tally->first_requests += warp == 0;
-    tally->first_waits += warp == 0 && (missed || late);
+    tally->first_waits += warp == 0 && waits;
 }
 
+/* At a barrier the warps wait for the one that has waited oftenest. */
 void sample_barrier_passed(struct sample *self) {
-    self->met = self->l1_time;
+    enum { WARPS = sizeof self->waited / sizeof *self->waited };
+    unsigned most = 0;
+    for (unsigned warp = 0; warp < WARPS; warp++)
+        most = self->waited[warp] > most ? self->waited[warp] : most;
+    for (unsigned warp = 0; warp < WARPS; warp++)
+        self->waited[warp] = most;
 }
 
 /* ---- The code ---- */

@@ -2,12 +2,13 @@
 #pragma once
 #include "requests.h"
 
+enum { LINE_SECTORS = 4 };
+
 struct l1_line {
-    uint64_t line;    /* its number in memory, plus one; 0: the place is free */
-    uint64_t used;    /* when it was used last */
-    unsigned sectors; /* those of its four that are there */
-    unsigned warp;    /* that asked for the latest of them, and when */
-    uint64_t asked;
+    uint64_t line;                /* its number in memory, plus one; 0: the place is free */
+    uint64_t used;                /* when it was used last */
+    unsigned sectors;             /* those of its four that are there */
+    unsigned asked[LINE_SECTORS]; /* for each, how often the warp had waited that asked for it first */
 };
 
 struct block_sectors {
@@ -34,8 +35,7 @@ struct sample {
     struct l1_line *l1; /* sets of ways */
     unsigned l1_sets;
     uint64_t l1_time;
-    uint64_t turn;     /* requests in which all warps of the block have had a turn */
-    uint64_t met;      /* when the block last passed a barrier: what was asked for before is there */
+    unsigned waited[SIM_MAX_BLOCK_THREADS / SIM_WARP_THREADS]; /* for loads, by the block's warps */
     uint64_t *touched; /* sectors of the block that runs, a hash table: as in counted_block */
     uint64_t touched_count;
     uint64_t touched_size; /* a power of two */
