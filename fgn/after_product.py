@@ -17,16 +17,12 @@ class AfterProduct:
 
     def __init__(self, call: OneLaunch, x: Tensor, weight: Tensor, bias: Tensor | None, precision: str):
         self.call, self.dtype = call, x.dtype
-        columns, depth = weight.shape
-        rows = x.numel() // depth
-        self.product_at = repeated.whole_blocks(rows * columns * x.element_size())
+        rows = x.numel() // weight.shape[1]
+        self.product_at = repeated.whole_blocks(rows * weight.shape[0] * x.element_size())
         self.product = None
         given = (weight,) if bias is None else (weight, bias)
         if all(map(repeated.usable_address, given)):
-            has_bias = bias is not None
-            self.product = cublas.product(
-                (rows, columns, depth), x.dtype, call.device, precision, has_bias=has_bias
-            )
+            self.product = cublas.linear(rows, weight, bias, call.device, precision)
         if self.product is not None:
             self.guard = repeated.guard_of(given)
             self.replays = replays.for_launches(call.library, call.device, self.launch)

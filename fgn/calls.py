@@ -240,9 +240,7 @@ def _keep(library, plan, c_chain, chain, given_x, given, x, parameters, version,
     of_halves = multiplies and resolved == "ieee"
     product = None
     if multiplies and not torch.are_deterministic_algorithms_enabled():
-        sizes = (x.shape[0], given[0].shape[0], x.shape[1])
-        has_bias = given[1] is not None
-        product = cublas.product(sizes, x.dtype, x.get_device(), resolved, has_bias=has_bias)
+        product = cublas.linear(x.shape[0], *given[:2], x.get_device(), resolved)
     repeated.keep(
         key,
         repeated.Call(

@@ -84,11 +84,8 @@ class _Step:
         self.multiply = _product_of_steps(v, parameters, self.version, self.precision)
         self.product = None
         if self.multiply is torch_linear:
-            rows, (columns, depth) = v.shape[0], parameters[0].shape
-            of, has_bias = self.norm.number, parameters[1] is not None
-            self.product = cublas.product(
-                (rows, columns, depth), v.dtype, of, self.precision, has_bias=has_bias
-            )
+            of = self.norm.number
+            self.product = cublas.linear(v.shape[0], *parameters[:2], of, self.precision)
             self.replays = replays.for_launches(library, of, self._launch)
         self.for_parameters = any(_wanted(parameters))
         if len(_steps) >= repeated.MOST_CALLS:

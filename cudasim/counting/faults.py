@@ -51,11 +51,15 @@ class KernelFault(RuntimeError):
         return shown
 
 
+def _source_of(file: str) -> str:
+    """Of a cell or of a file; "" where there is none."""
+    path = Path(file)
+    return launched_sources.get(file) or (path.read_text(errors="replace") if path.is_file() else "")
+
+
 def _excerpt(file: str, marked: set[int]) -> list[str]:
     """The marked lines of a source, each with two lines around it; [] if there is no such text."""
-    path = Path(file)
-    text = launched_sources.get(file) or (path.read_text() if path.is_file() else "")
-    lines = text.splitlines()
+    lines = _source_of(file).splitlines()
     near = sorted({n for line in marked for n in range(line - 2, line + 3) if 0 < n <= len(lines)})
     shown = []
     for before, number in zip([None, *near], near, strict=False):
@@ -165,4 +169,4 @@ def fault_of(library) -> KernelFault | None:
     told = located(library, report, message, kernel)
     from cudasim.live.translation import with_own_name  # its parser is not waited for without a fault
 
-    return KernelFault(with_own_name(told, launched_sources.get(fields["file"])), **fields)
+    return KernelFault(with_own_name(told, _source_of(fields["file"] or "")), **fields)

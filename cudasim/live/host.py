@@ -184,7 +184,7 @@ class Host:
                 yield (
                     node.end,
                     0,
-                    b" static const sim_known_variable sim_variable_%s(%s);" % (name[1], name[1]),
+                    b' static const sim_known_variable sim_variable_%s(%s, "%s");' % ((name[1],) * 3),
                 )
 
     @staticmethod

@@ -51,11 +51,12 @@ class Texture:
         channels = memory.shape[-1] if self.vector else 1
         # As struct sim_texture in cudasim/sim/cpp/textures.hpp.
         data = struct.pack(
-            "P11iN",
+            "P11iNP2i3f",
             *(memory.address, width, height, depth, channels),
             *(int(self.filter == "linear"), int(self.normalized)),
             *3 * (ADDRESS_MODES.index(self.address),),
             *(channels * memory.itemsize, 0, width * channels * memory.itemsize),
+            *(0, 1, 0, 0.0, 0.0, 0.0),  # one level of detail
         )
         object.__setattr__(self, "memory", memory)
         object.__setattr__(self, "descriptor", on_cpu(bytearray(data)))

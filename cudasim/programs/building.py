@@ -37,6 +37,7 @@ from cudasim.live.compiling import (
 from cudasim.live.dependent import TAKEN_FOR_A_COMPARISON
 from cudasim.live.source import ALL, PROGRAM, included, names_cuda, own_headers
 from cudasim.programs.blas import blas
+from cudasim.programs.refused import refusals
 
 RUN, CHECK, COUNT, PREDICT = ("run", "check", "count", "predict")
 _OF_CUDA = (".cu", ".cuh")
@@ -67,7 +68,32 @@ class Program:
     are_cuda: bool = False
 
     def object_of(self, source: Path, mode: str = RUN) -> Path:
-        """The source, compiled unless that was done before. BuildError with the compiler's messages."""
+        """The source, compiled unless that was done before. BuildError with the compiler's messages, or with
+        the names that the simulator has not."""
+        try:
+            return self._object_in_any_way(source, mode)
+        except BuildError as error:
+            texts = {source.name: source.read_text(encoding="utf-8-sig", errors="replace")}
+            texts |= {path.name: path.read_text(errors="replace") for path in self.headers_of(source)}
+            missing = [line for file, text in texts.items() for line in refusals(text, file)]
+            # Where it stops for something else, the name may be in what no compiler reads.
+            if any(line.split()[2] in str(error) for line in missing):
+                raise BuildError("\n".join(missing)) from None
+            raise
+
+    def _objects(self, mode: str) -> list[Path]:
+        """All sources, compiled. BuildError with the messages of each."""
+        made, errors = [], []
+        for source in self.sources:
+            try:
+                made.append(self.object_of(source, mode))
+            except BuildError as error:
+                errors.append(str(error))
+        if errors:
+            raise BuildError("\n".join(errors))
+        return made
+
+    def _object_in_any_way(self, source: Path, mode: str) -> Path:
         if source.suffix in (".o", ".obj", ".a", ".so"):
             return source
         if not self._is_cuda(source) and not names_cuda(
@@ -176,7 +202,7 @@ class Program:
     def library(self, mode: str) -> Path:
         """The program as a library, for runner.py."""
         simulator = _library(mode)
-        objects = [self.object_of(source, mode) for source in self.sources]
+        objects = self._objects(mode)
         how = ("-shared", "-Wl,-z,defs")
         parts = (
             simulator.soname,
@@ -195,7 +221,7 @@ class Program:
     def executable(self, path: Path, how: Sequence[str] = ()):
         """Writes the program as an executable, which needs the simulator where it was built, or as what `how`
         says to the linker."""
-        objects = [self.object_of(source) for source in self.sources]
+        objects = self._objects(RUN)
         self._link(SIMULATOR, objects, path, how)
 
     def _link(self, simulator: Library, objects: Sequence[Path], path: Path, how: Sequence[str]):
@@ -256,7 +282,7 @@ def _compiler() -> str:
 
 def wrapped_object(more: tuple[str, ...] = ()) -> Path:
     """The object that every program is linked with. more: as `Program._of_cpp_library()` says."""
-    sources = [PROGRAM / name for name in ("wrapped.cpp", "host.cpp")]
+    sources = sorted(PROGRAM.glob("*.cpp"))
     flags = ("-std=gnu++17", "-O2", "-w", *(f"-I{folder}" for folder in HEADER_FOLDERS), *more)
     parts = (_compiler(), identity_of(_compiler()), headers_digest(), *flags)
     path = build_folder() / "programs" / digest(*parts)[:16] / "wrapped.o"

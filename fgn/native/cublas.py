@@ -13,6 +13,7 @@ from threading import get_ident
 
 import cffi
 import torch
+from torch import Tensor
 
 from cudasim.building.library import once
 
@@ -181,3 +182,8 @@ def product(sizes, dtype, device: int, precision: str, **options) -> Product | N
         return Product(sizes, dtype, device, precision, **options)
     except _Refused:
         return None
+
+
+def linear(rows: int, weight: Tensor, bias: Tensor | None, device: int, precision: str) -> Product | None:
+    """The product of a Linear with this weight and bias, for an x of so many rows and the weight's dtype."""
+    return product((rows, *weight.shape), weight.dtype, device, precision, has_bias=bias is not None)

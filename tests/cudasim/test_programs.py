@@ -64,7 +64,7 @@ def test_a_right_program_is_checked_without_a_word():
     "program",
     [
         *("destructors", "graphs", "halves", "kept_arguments", "launch_attributes", "less_common_calls"),
-        *("heap", "nested", "queries", "textures"),
+        *("graph_nodes", "heap", "nested", "newer_calls", "queries", "textures"),
     ],
 )
 def test_parts_of_the_runtime(program, mode):
@@ -247,7 +247,23 @@ MISTAKES = {
     "too_long": ("writes 300 bytes from byte 0 on of d, which has 256", "300", "allocated at mistakes.cu:"),
     "frees_host": ("which no call has given", "cudaFree(h)", "cudaFree"),
     "frees_inside": ("which is inside an allocation", "cudaFree(d + 1)", "cudaFree"),
-    "frees_twice": ("which no call has given, or which was freed before", "cudaFree(d)", "cudaFree"),
+    "frees_twice": ("frees d (cudaMalloc at mistakes.cu:", "cudaFree(d)", "which was freed at mistakes.cu:"),
+    "copies_freed": (
+        "reads from gone (cudaMalloc at mistakes.cu:",
+        "cudaMemcpy(h, gone, 256",
+        "which was freed at mistakes.cu:",
+    ),
+    "fills_freed": (
+        "sets gone (cudaMalloc at mistakes.cu:",
+        "cudaMemset(gone",
+        "which was freed at mistakes.cu:",
+    ),
+    "beyond_table": (
+        "writes 256 bytes from byte 0 on of table, which has 32 (a variable of the program)",
+        "cudaMemcpyToSymbol(table",
+        "cudaMemcpyToSymbol",
+    ),
+    "children": ("out of bounds in child", "x[at] = 1", "d["),
     "many": (
         "t: 300 allocations, of 19200 bytes in all, were never freed",
         "cudaMalloc(&t, 64)",
@@ -277,6 +293,10 @@ def test_each_mistake_is_told_with_its_line(which):
     if line:
         places = [f"mistakes.cu:{number}" for number, text in enumerate(LINES, 1) if line in text]
         assert any(place in ran.stderr for place in places), (places, ran.stderr)
+
+
+def test_what_many_children_do_is_told_once():
+    assert mistake("children").stderr.count("out of bounds in child") == 1
 
 
 def test_writes_of_the_same_value_are_a_warning():

@@ -97,11 +97,19 @@ SIM_HOST cudaError_t cudaMallocManaged(T **memory, size_t bytes, unsigned = cuda
                                        const char *name = 0, SIM_CALLED) {
     return sim_error(sim_memory_take((void **)memory, bytes, SIM_MANAGED_MEMORY, SIM_CALLED_AS(name)));
 }
-template <class T> SIM_HOST cudaError_t cudaMallocHost(T **memory, size_t bytes, unsigned = 0, SIM_CALLED) {
-    return sim_error(sim_memory_take((void **)memory, bytes, SIM_PINNED_MEMORY, SIM_CALLED_AS(0)));
+void sim_keep_flags(const void *memory, unsigned flags); /* ../program/hints.cpp */
+cudaError_t cudaHostGetFlags(unsigned *flags, void *memory);
+template <class T>
+SIM_HOST cudaError_t cudaHostAlloc(T **memory, size_t bytes, unsigned flags = 0, SIM_CALLED) {
+    cudaError_t error =
+        sim_error(sim_memory_take((void **)memory, bytes, SIM_PINNED_MEMORY, SIM_CALLED_AS(0)));
+    if (!error)
+        sim_keep_flags(*memory, flags);
+    return error;
 }
-template <class T> SIM_HOST cudaError_t cudaHostAlloc(T **memory, size_t bytes, unsigned = 0, SIM_CALLED) {
-    return sim_error(sim_memory_take((void **)memory, bytes, SIM_PINNED_MEMORY, SIM_CALLED_AS(0)));
+template <class T>
+SIM_HOST cudaError_t cudaMallocHost(T **memory, size_t bytes, unsigned flags = 0, SIM_CALLED) {
+    return cudaHostAlloc(memory, bytes, flags, sim_file, sim_line);
 }
 SIM_HOST cudaError_t cudaFree(void *memory, SIM_CALLED) {
     if (sim_program_is_in_kernel())
@@ -110,8 +118,7 @@ SIM_HOST cudaError_t cudaFree(void *memory, SIM_CALLED) {
 }
 SIM_WHERE_CALLED SIM_HOST cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream, SIM_CALLED) {
     if (sim_is_captured(stream))
-        return sim_capture(stream,
-                           [=](cudaStream_t on) { return cudaFreeAsync(memory, on, sim_file, sim_line); });
+        return sim_capture_free(stream, memory, SIM_CALLED_AS(0));
     return cudaFree(memory, sim_file, sim_line);
 }
 SIM_HOST cudaError_t cudaFreeHost(void *memory, SIM_CALLED) {
@@ -139,9 +146,7 @@ SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemcpyAsync(void *to, const void *from
                                                       cudaMemcpyKind kind, cudaStream_t stream = 0,
                                                       SIM_CALLED) {
     if (sim_is_captured(stream))
-        return sim_capture(stream, [=](cudaStream_t on) {
-            return cudaMemcpyAsync(to, from, bytes, kind, on, sim_file, sim_line);
-        });
+        return sim_capture_copy(stream, to, bytes, from, bytes, bytes, 1, kind, SIM_CALLED_AS(0));
     return sim_error(sim_memory_copy(to, bytes, from, bytes, bytes, 1, kind, sim_stream_of(stream), false,
                                      SIM_CALLED_AS(0)));
 }
@@ -173,10 +178,7 @@ SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitc
                                                         cudaMemcpyKind kind, cudaStream_t stream = 0,
                                                         SIM_CALLED) {
     if (sim_is_captured(stream))
-        return sim_capture(stream, [=](cudaStream_t on) {
-            return cudaMemcpy2DAsync(to, to_pitch, from, from_pitch, width, rows, kind, on, sim_file,
-                                     sim_line);
-        });
+        return sim_capture_copy(stream, to, to_pitch, from, from_pitch, width, rows, kind, SIM_CALLED_AS(0));
     return sim_error(sim_memory_copy(to, to_pitch, from, from_pitch, width, rows, kind, sim_stream_of(stream),
                                      false, SIM_CALLED_AS(0)));
 }
@@ -186,9 +188,7 @@ SIM_HOST cudaError_t cudaMemset(void *to, int value, size_t bytes, SIM_CALLED) {
 SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,
                                                       cudaStream_t stream = 0, SIM_CALLED) {
     if (sim_is_captured(stream))
-        return sim_capture(stream, [=](cudaStream_t on) {
-            return cudaMemsetAsync(to, value, bytes, on, sim_file, sim_line);
-        });
+        return sim_capture_fill(stream, to, bytes, value, bytes, 1, SIM_CALLED_AS(0));
     return sim_error(sim_memory_set(to, bytes, value, bytes, 1, sim_stream_of(stream), SIM_CALLED_AS(0)));
 }
 SIM_HOST cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t width, size_t rows, SIM_CALLED) {
@@ -197,9 +197,7 @@ SIM_HOST cudaError_t cudaMemset2D(void *to, size_t pitch, int value, size_t widt
 SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemset2DAsync(void *to, size_t pitch, int value, size_t width,
                                                         size_t rows, cudaStream_t stream = 0, SIM_CALLED) {
     if (sim_is_captured(stream))
-        return sim_capture(stream, [=](cudaStream_t on) {
-            return cudaMemset2DAsync(to, pitch, value, width, rows, on, sim_file, sim_line);
-        });
+        return sim_capture_fill(stream, to, pitch, value, width, rows, SIM_CALLED_AS(0));
     return sim_error(sim_memory_set(to, pitch, value, width, rows, sim_stream_of(stream), SIM_CALLED_AS(0)));
 }
 template <class T>
@@ -268,14 +266,14 @@ SIM_HOST cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes,
 /* A variable with a value on each device, which is registered when the program begins
    (cudasim/live/host.py). */
 struct sim_known_variable {
-    template <class T> sim_known_variable(T &variable) {
+    template <class T> sim_known_variable(T &variable, const char *name) {
         if constexpr (!std::is_const<std::remove_all_extents_t<T>>::value)
-            sim_symbol_is_known((void *)&variable, sizeof variable);
+            sim_symbol_is_known((void *)&variable, sizeof variable, name);
     }
 };
 template <class T> SIM_HOST void *sim_symbol(const T &symbol) {
     sim_symbols_become(sim_device_now());
-    sim_memory_add_symbol((void *)&symbol, sizeof symbol, 0);
+    sim_memory_add_symbol((void *)&symbol, sizeof symbol);
     return (void *)&symbol;
 }
 template <class T>

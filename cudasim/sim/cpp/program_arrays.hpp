@@ -1,7 +1,7 @@
 /* Arrays, textures and surfaces of a program: CUDA Runtime API, "Texture Object Management" and "Memory
  * Management". An array is device memory with contiguous elements, row after row; the object is a struct
- * sim_texture in device memory, which kernels read. Not supported: mipmaps, seamless cube maps, border
- * colours other than zero. */
+ * sim_texture in device memory, which kernels read. A mipmapped array is one array for each level.
+ * Not supported: seamless cube maps, border colours other than zero, views. */
 #pragma once
 #include "program.hpp"
 
@@ -31,6 +31,15 @@ SIM_HOST int sim_channels_of(const cudaChannelFormatDesc &format) {
 }
 SIM_HOST size_t sim_texel_bytes(const cudaChannelFormatDesc &format) {
     return (size_t)(format.x + format.y + format.z + format.w) / 8;
+}
+
+SIM_HOST cudaError_t cudaDeviceGetTexture1DLinearMaxWidth(size_t *elements, const cudaChannelFormatDesc *of,
+                                                          int device) {
+    cudaError_t error = sim_error(sim_device_exists(device));
+    if (error || !elements || !of)
+        return error ? error : sim_says(cudaErrorInvalidValue);
+    *elements = (size_t)sim_properties(device).maxTexture1DLinear;
+    return error;
 }
 
 /* ---- Arrays ---- */
@@ -99,6 +108,13 @@ SIM_HOST cudaError_t cudaArrayGetInfo(cudaChannelFormatDesc *format, cudaExtent 
     return sim_says(0);
 }
 
+typedef struct cudaMipmappedArray *cudaMipmappedArray_t;
+typedef const cudaMipmappedArray *cudaMipmappedArray_const_t;
+cudaError_t cudaMallocMipmappedArray(cudaMipmappedArray_t *array, const cudaChannelFormatDesc *format,
+                                     cudaExtent extent, unsigned levels, unsigned flags = 0, SIM_CALLED);
+cudaError_t cudaGetMipmappedArrayLevel(cudaArray_t *array, cudaMipmappedArray_const_t of, unsigned level);
+cudaError_t cudaFreeMipmappedArray(cudaMipmappedArray_t array, SIM_CALLED);
+
 /* The address of byte x of row y. */
 SIM_HOST char *sim_in_array(cudaArray_const_t array, size_t x, size_t y) {
     return array->data + y * array->row_bytes() + x;
@@ -106,6 +122,9 @@ SIM_HOST char *sim_in_array(cudaArray_const_t array, size_t x, size_t y) {
 SIM_HOST cudaError_t cudaMemcpy2DToArrayAsync(cudaArray_t to, size_t x, size_t y, const void *from,
                                               size_t pitch, size_t width, size_t rows, cudaMemcpyKind kind,
                                               cudaStream_t stream = 0, SIM_CALLED, bool waits = false) {
+    if (!waits && sim_is_captured(stream))
+        return sim_capture_copy(stream, sim_in_array(to, x, y), to->row_bytes(), from, pitch, width, rows,
+                                kind, SIM_CALLED_AS(0));
     return sim_error(sim_memory_copy(sim_in_array(to, x, y), to->row_bytes(), from, pitch, width, rows, kind,
                                      sim_stream_of(stream), waits, SIM_CALLED_AS(0)));
 }
@@ -116,6 +135,9 @@ SIM_HOST cudaError_t cudaMemcpy2DToArray(cudaArray_t to, size_t x, size_t y, con
 SIM_HOST cudaError_t cudaMemcpy2DFromArrayAsync(void *to, size_t pitch, cudaArray_const_t from, size_t x,
                                                 size_t y, size_t width, size_t rows, cudaMemcpyKind kind,
                                                 cudaStream_t stream = 0, SIM_CALLED, bool waits = false) {
+    if (!waits && sim_is_captured(stream))
+        return sim_capture_copy(stream, to, pitch, sim_in_array(from, x, y), from->row_bytes(), width, rows,
+                                kind, SIM_CALLED_AS(0));
     return sim_error(sim_memory_copy(to, pitch, sim_in_array(from, x, y), from->row_bytes(), width, rows,
                                      kind, sim_stream_of(stream), waits, SIM_CALLED_AS(0)));
 }
@@ -155,33 +177,85 @@ SIM_HOST cudaError_t cudaMemcpyArrayToArray(cudaArray_t to, size_t to_x, size_t 
     return cudaMemcpyToArray(to, to_x, to_y, sim_in_array(from, x, y), bytes, kind, sim_file, sim_line);
 }
 
-/* An array's part in a 3D copy, in bytes. Positions in an array are in elements, in plain memory in bytes. */
-SIM_HOST cudaPitchedPtr sim_pitched(cudaArray_t array, cudaPitchedPtr plain, cudaPos *position) {
-    if (!array)
-        return plain;
-    position->x *= sim_texel_bytes(array->format);
-    return {array->data, array->row_bytes(), array->row_bytes(), array->rows()};
-}
-SIM_HOST cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *copy, cudaStream_t stream = 0, SIM_CALLED,
-                                       bool waits = false) {
-    cudaPos from_at = copy->srcPos, to_at = copy->dstPos;
-    cudaPitchedPtr from = sim_pitched(copy->srcArray, copy->srcPtr, &from_at);
-    cudaPitchedPtr to = sim_pitched(copy->dstArray, copy->dstPtr, &to_at);
-    cudaArray_t array = copy->srcArray ? copy->srcArray : copy->dstArray;
-    size_t width = copy->extent.width * (array ? sim_texel_bytes(array->format) : 1);
-    cudaError_t error = cudaSuccess;
-    for (size_t z = 0; z < copy->extent.depth && !error; z++) {
-        size_t from_row = (z + from_at.z) * from.ysize + from_at.y;
-        size_t to_row = (z + to_at.z) * to.ysize + to_at.y;
-        error = sim_error(sim_memory_copy((char *)to.ptr + to_row * to.pitch + to_at.x, to.pitch,
-                                          (char *)from.ptr + from_row * from.pitch + from_at.x, from.pitch,
-                                          width, copy->extent.height, copy->kind, sim_stream_of(stream),
-                                          waits, SIM_CALLED_AS(0)));
-    }
-    return error;
+/* Into a graph, where the stream is captured. */
+cudaError_t sim_copy_3d(const cudaMemcpy3DParms *copy, cudaStream_t stream, bool waits, sim_called called);
+SIM_HOST cudaError_t cudaMemcpy3DAsync(const cudaMemcpy3DParms *copy, cudaStream_t stream = 0, SIM_CALLED) {
+    return sim_copy_3d(copy, stream, false, SIM_CALLED_AS(0));
 }
 SIM_HOST cudaError_t cudaMemcpy3D(const cudaMemcpy3DParms *copy, SIM_CALLED) {
-    return cudaMemcpy3DAsync(copy, 0, sim_file, sim_line, true);
+    return sim_copy_3d(copy, 0, true, SIM_CALLED_AS(0));
+}
+struct cudaMemcpy3DPeerParms {
+    cudaArray_t srcArray;
+    cudaPos srcPos;
+    cudaPitchedPtr srcPtr;
+    int srcDevice;
+    cudaArray_t dstArray;
+    cudaPos dstPos;
+    cudaPitchedPtr dstPtr;
+    int dstDevice;
+    cudaExtent extent;
+};
+SIM_HOST cudaError_t sim_copy_3d_peer(const cudaMemcpy3DPeerParms *of, cudaStream_t stream, bool waits,
+                                      sim_called called) {
+    if (!of || !sim_is_on(of->srcArray ? of->srcArray->data : of->srcPtr.ptr, of->srcDevice) ||
+        !sim_is_on(of->dstArray ? of->dstArray->data : of->dstPtr.ptr, of->dstDevice))
+        return sim_says(cudaErrorInvalidValue);
+    cudaMemcpy3DParms copy = {of->srcArray, of->srcPos, of->srcPtr, of->dstArray,
+                              of->dstPos,   of->dstPtr, of->extent, cudaMemcpyDeviceToDevice};
+    return sim_copy_3d(&copy, stream, waits, called);
+}
+SIM_HOST cudaError_t cudaMemcpy3DPeerAsync(const cudaMemcpy3DPeerParms *of, cudaStream_t stream = 0,
+                                           SIM_CALLED) {
+    return sim_copy_3d_peer(of, stream, false, SIM_CALLED_AS(0));
+}
+SIM_HOST cudaError_t cudaMemcpy3DPeer(const cudaMemcpy3DPeerParms *of, SIM_CALLED) {
+    return sim_copy_3d_peer(of, 0, true, SIM_CALLED_AS(0));
+}
+enum cudaMemcpy3DOperandType { cudaMemcpyOperandTypePointer = 1, cudaMemcpyOperandTypeArray };
+struct cudaOffset3D {
+    size_t x, y, z;
+};
+struct cudaMemcpy3DOperand {
+    cudaMemcpy3DOperandType type;
+    union {
+        struct {
+            void *ptr;
+            size_t rowLength, layerHeight; /* 0: as the extent */
+            cudaMemLocation locHint;
+        } ptr;
+        struct {
+            cudaArray_t array;
+            cudaOffset3D offset;
+        } array;
+    } op;
+};
+struct cudaMemcpy3DBatchOp {
+    cudaMemcpy3DOperand src, dst;
+    cudaExtent extent;
+    cudaMemcpySrcAccessOrder srcAccessOrder;
+    unsigned flags;
+};
+SIM_HOST void sim_set_operand(const cudaMemcpy3DOperand &of, const cudaExtent &extent, cudaArray_t *array,
+                              cudaPos *at, cudaPitchedPtr *plain) {
+    const auto &op = of.op;
+    if (of.type == cudaMemcpyOperandTypeArray)
+        *array = op.array.array, *at = {op.array.offset.x, op.array.offset.y, op.array.offset.z};
+    else
+        *plain = {op.ptr.ptr, op.ptr.rowLength ? op.ptr.rowLength : extent.width, extent.width,
+                  op.ptr.layerHeight ? op.ptr.layerHeight : extent.height};
+}
+SIM_HOST cudaError_t cudaMemcpy3DBatchAsync(size_t count, cudaMemcpy3DBatchOp *all, unsigned long long flags,
+                                            cudaStream_t stream, SIM_CALLED) {
+    cudaError_t error = count && all && !flags && stream ? cudaSuccess : sim_says(cudaErrorInvalidValue);
+    for (size_t i = 0; i < count && !error; i++) {
+        cudaMemcpy3DParms copy = {};
+        copy.extent = all[i].extent, copy.kind = cudaMemcpyDefault;
+        sim_set_operand(all[i].src, copy.extent, &copy.srcArray, &copy.srcPos, &copy.srcPtr);
+        sim_set_operand(all[i].dst, copy.extent, &copy.dstArray, &copy.dstPos, &copy.dstPtr);
+        error = sim_copy_3d(&copy, stream, false, SIM_CALLED_AS(0));
+    }
+    return error;
 }
 /* Each of the extent's planes is set as a part of the pitched memory. */
 SIM_HOST cudaError_t cudaMemset3DAsync(cudaPitchedPtr to, int value, cudaExtent extent,
@@ -211,6 +285,9 @@ struct cudaResourceDesc {
             cudaArray_t array;
         } array;
         struct {
+            cudaMipmappedArray_t mipmap;
+        } mipmap;
+        struct {
             void *devPtr;
             cudaChannelFormatDesc desc;
             size_t sizeInBytes;
@@ -235,102 +312,18 @@ struct cudaTextureDesc {
     int disableTrilinearOptimization, seamlessCubemap;
 };
 struct cudaResourceViewDesc;
-
-/* How elements are converted for a kernel; -1 if CUDA has no such texture. */
-SIM_HOST int sim_conversion_of(const cudaChannelFormatDesc &format, cudaTextureReadMode mode) {
-    if (format.f == cudaChannelFormatKindFloat)
-        return format.x == 16 ? SIM_OF_HALF : SIM_NONE;
-    if (mode == cudaReadModeElementType)
-        return SIM_NONE;
-    bool is_signed = format.f == cudaChannelFormatKindSigned;
-    return format.x == 8    ? is_signed ? SIM_OF_INT8 : SIM_OF_UINT8
-           : format.x == 16 ? is_signed ? SIM_OF_INT16 : SIM_OF_UINT16
-                            : -1;
-}
-SIM_HOST sim_texture sim_of_memory(const void *data, const cudaChannelFormatDesc &format, size_t width,
-                                   size_t height, size_t depth, size_t row_bytes) {
-    return {data,
-            (int)width,
-            (int)(height ? height : 1),
-            (int)(depth ? depth : 1),
-            sim_channels_of(format),
-            0,
-            0,
-            {},
-            (int)sim_texel_bytes(format),
-            SIM_NONE,
-            row_bytes};
-}
-SIM_HOST sim_texture sim_of_array(cudaArray_const_t array) {
-    const cudaExtent &of = array->extent;
-    return sim_of_memory(array->data, array->format, of.width, of.height, of.depth, array->row_bytes());
-}
-/* The struct in device memory, which is the object. */
-SIM_HOST cudaError_t sim_make_object(cudaTextureObject_t *object, const sim_texture &texture, SIM_CALLED) {
-    void *made;
-    cudaError_t error = sim_error(sim_memory_take(&made, sizeof texture, SIM_DEVICE_MEMORY,
-                                                  SIM_CALLED_AS("a texture or surface object")));
-    if (error)
-        return error;
-    *object = (cudaTextureObject_t)made;
-    return cudaMemcpy(made, &texture, sizeof texture, cudaMemcpyHostToDevice, sim_file, sim_line);
-}
-SIM_HOST cudaError_t cudaCreateTextureObject(cudaTextureObject_t *object, const cudaResourceDesc *resource,
-                                             const cudaTextureDesc *how, const cudaResourceViewDesc *view = 0,
-                                             SIM_CALLED) {
-    const auto &of = resource->res;
-    sim_texture texture;
-    cudaChannelFormatDesc format;
-    switch (resource->resType) {
-    case cudaResourceTypeArray:
-        format = of.array.array->format;
-        texture = sim_of_array(of.array.array);
-        break;
-    case cudaResourceTypeLinear:
-        format = of.linear.desc;
-        texture = sim_of_memory(of.linear.devPtr, format, of.linear.sizeInBytes / sim_texel_bytes(format), 1,
-                                1, of.linear.sizeInBytes);
-        break;
-    case cudaResourceTypePitch2D:
-        format = of.pitch2D.desc;
-        texture = sim_of_memory(of.pitch2D.devPtr, format, of.pitch2D.width, of.pitch2D.height, 1,
-                                of.pitch2D.pitchInBytes);
-        break;
-    default:
-        return sim_says(cudaErrorNotSupported);
-    }
-    const float *border = how->borderColor;
-    bool has_color = border[0] != 0 || border[1] != 0 || border[2] != 0 || border[3] != 0;
-    texture.conversion = sim_conversion_of(format, how->readMode);
-    if (view || how->sRGB || has_color || how->seamlessCubemap)
-        return sim_says(cudaErrorNotSupported);
-    bool gives_floats = format.f == cudaChannelFormatKindFloat || texture.conversion > 0;
-    if (texture.conversion < 0 || (how->filterMode == cudaFilterModeLinear && !gives_floats))
-        return sim_says(cudaErrorInvalidValue);
-    texture.is_linear = how->filterMode == cudaFilterModeLinear;
-    texture.is_normalized = how->normalizedCoords;
-    for (int d = 0; d < 3; d++) {
-        /* CUDA C++ programming guide: wrap and mirror are for normalized coordinates; otherwise they mean
-           clamp. */
-        bool repeats =
-            how->addressMode[d] == cudaAddressModeWrap || how->addressMode[d] == cudaAddressModeMirror;
-        texture.address_modes[d] =
-            repeats && !how->normalizedCoords ? cudaAddressModeClamp : how->addressMode[d];
-    }
-    return sim_make_object(object, texture, sim_file, sim_line);
-}
-SIM_HOST cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object, SIM_CALLED) {
-    return cudaFree((void *)object, sim_file, sim_line);
-}
-SIM_HOST cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t *object, const cudaResourceDesc *resource,
-                                             SIM_CALLED) {
-    if (resource->resType != cudaResourceTypeArray)
-        return sim_says(cudaErrorInvalidValue);
-    return sim_make_object(object, sim_of_array(resource->res.array.array), sim_file, sim_line);
-}
-SIM_HOST cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object, SIM_CALLED) {
-    return cudaFree((void *)object, sim_file, sim_line);
-}
+cudaError_t cudaCreateTextureObject(cudaTextureObject_t *object, const cudaResourceDesc *resource,
+                                    const cudaTextureDesc *how, const cudaResourceViewDesc *view = 0,
+                                    SIM_CALLED);
+cudaError_t cudaDestroyTextureObject(cudaTextureObject_t object, SIM_CALLED);
+cudaError_t cudaGetTextureObjectResourceDesc(cudaResourceDesc *of, cudaTextureObject_t object);
+cudaError_t cudaGetTextureObjectTextureDesc(cudaTextureDesc *of, cudaTextureObject_t object);
+/* There are no views, and so none to tell. */
+cudaError_t cudaGetTextureObjectResourceViewDesc(cudaResourceViewDesc *of, cudaTextureObject_t object);
+cudaError_t cudaCreateSurfaceObject(cudaSurfaceObject_t *object, const cudaResourceDesc *resource,
+                                    SIM_CALLED);
+cudaError_t cudaDestroySurfaceObject(cudaSurfaceObject_t object, SIM_CALLED);
+cudaError_t cudaGetSurfaceObjectResourceDesc(cudaResourceDesc *of, cudaSurfaceObject_t object);
 
 /* ---- Texture references ---- */
 

@@ -258,6 +258,15 @@ SIM_HOST cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute
     *value = found;
     return sim_says(0);
 }
+/* Devices to try, in their order. All are always there to be had. */
+SIM_HOST cudaError_t cudaSetValidDevices(int *devices, int count) {
+    if (count < 0 || count > sim_gpu_count() || (count && !devices))
+        return sim_says(cudaErrorInvalidValue);
+    for (int i = 0; i < count; i++)
+        if (cudaError_t error = sim_error(sim_device_exists(devices[i])))
+            return error;
+    return sim_says(0);
+}
 SIM_HOST cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) {
     return cudaGetDevice(device);
 }
@@ -326,6 +335,28 @@ SIM_HOST cudaError_t cudaDriverGetVersion(int *version) {
 }
 SIM_HOST cudaError_t cudaRuntimeGetVersion(int *version) {
     return cudaDriverGetVersion(version);
+}
+
+/* There is no driver to have an entry point: the answer is CUDA's for a name that a driver has not. */
+enum cudaDriverEntryPointQueryResult {
+    cudaDriverEntryPointSuccess,
+    cudaDriverEntryPointSymbolNotFound,
+    cudaDriverEntryPointVersionNotSufficent
+};
+enum { cudaEnableDefault, cudaEnableLegacyStream, cudaEnablePerThreadDefaultStream };
+SIM_HOST cudaError_t cudaGetDriverEntryPointByVersion(const char *symbol, void **function, unsigned,
+                                                      unsigned long long flags,
+                                                      cudaDriverEntryPointQueryResult *found = 0) {
+    if (!symbol || !function || flags > cudaEnablePerThreadDefaultStream)
+        return sim_says(cudaErrorInvalidValue);
+    *function = 0;
+    if (found)
+        *found = cudaDriverEntryPointSymbolNotFound;
+    return sim_says(found ? cudaSuccess : cudaErrorSymbolNotFound);
+}
+SIM_HOST cudaError_t cudaGetDriverEntryPoint(const char *symbol, void **function, unsigned long long flags,
+                                             cudaDriverEntryPointQueryResult *found = 0) {
+    return cudaGetDriverEntryPointByVersion(symbol, function, CUDART_VERSION, flags, found);
 }
 
 /* ---- One device and the memory of another ---- */

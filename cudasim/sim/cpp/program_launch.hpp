@@ -212,9 +212,7 @@ struct sim_known_kernel {
         first() = this;
     }
 };
-/* Empty: no kernel is at that address. */
-sim_operation sim_known_operation(const void *kernel, sim_configured with, bool is_cooperative,
-                                  void **arguments, const char *file, int line);
+const sim_kernel_type *sim_known_type(const void *kernel); /* NULL: none is at that address */
 cudaError_t sim_launch_known(const void *kernel, sim_configured with, bool is_cooperative, void **arguments,
                              const char *file, int line);
 SIM_HOST cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments,
@@ -357,6 +355,13 @@ SIM_WHERE_CALLED SIM_HOST cudaError_t cudaStreamGetAttribute(cudaStream_t stream
     *value = sim_stream_attributes()[{stream, attribute}];
     return sim_says(0);
 }
+SIM_WHERE_CALLED SIM_HOST cudaError_t cudaStreamCopyAttributes(cudaStream_t to, cudaStream_t from) {
+    auto kept = sim_stream_attributes();
+    for (const auto &[of, value] : kept)
+        if (of.first == from)
+            sim_stream_attributes()[{to, of.second}] = value;
+    return sim_says(0);
+}
 SIM_HOST cudaError_t cudaCtxResetPersistingL2Cache() {
     return sim_says(0);
 }
@@ -374,24 +379,39 @@ struct cudaLaunchConfig_t {
     cudaLaunchAttribute *attrs;
     unsigned numAttrs;
 };
-/* A launch may always begin before the one before it has ended, and does not here. */
+/* Clusters are along x here: cudaErrorNotSupported. A launch may always begin before the one before it has
+ * ended, and does not. */
+cudaError_t sim_configure(const cudaLaunchConfig_t *config, sim_configured *with, bool *is_cooperative);
 template <class... P>
 SIM_HOST cudaError_t sim_launch_with_attributes(const sim_site *site, const cudaLaunchConfig_t *config,
                                                 void (*kernel)(P...), sim_given<P>... values) {
-    sim_configured with = {config->host_gridDim, config->host_blockDim, config->dynamicSmemBytes,
-                           config->stream};
-    bool is_cooperative = false;
-    for (unsigned i = 0; i < config->numAttrs; i++) {
-        const cudaLaunchAttribute &of = config->attrs[i];
-        if (of.id == cudaLaunchAttributeCooperative)
-            is_cooperative = of.val.cooperative;
-        else if (of.id == cudaLaunchAttributeClusterDimension) {
-            if (of.val.clusterDim.y > 1 || of.val.clusterDim.z > 1)
-                return sim_says(cudaErrorNotSupported); /* clusters are along x here */
-            with.cluster = of.val.clusterDim.x ? of.val.clusterDim.x : 1;
-        }
-    }
+    sim_configured with;
+    bool is_cooperative;
+    if (cudaError_t error = sim_configure(config, &with, &is_cooperative))
+        return error;
     return sim_launch_now<void (*)(P...), std::remove_cv_t<P>...>(site, "kernel", kernel, with,
                                                                   is_cooperative, values...);
+}
+/* A kernel's handle is its address. */
+typedef struct CUfunc_st *cudaFunction_t;
+typedef struct CUkern_st *cudaKernel_t;
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel, void **arguments,
+                                SIM_CALLED);
+cudaError_t cudaFuncGetParamInfo(const void *kernel, size_t index, size_t *offset, size_t *bytes);
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t *to, const void *kernel);
+cudaError_t cudaGetKernel(cudaKernel_t *to, const void *kernel);
+cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute which, int value,
+                                            int device);
+cudaError_t sim_dynamic_shared_of(size_t *bytes, const void *kernel, int blocks, int threads);
+template <class Kernel>
+SIM_HOST cudaError_t cudaOccupancyAvailableDynamicSMemPerBlock(size_t *bytes, Kernel kernel, int blocks,
+                                                               int threads) {
+    return sim_dynamic_shared_of(bytes, (const void *)kernel, blocks, threads);
+}
+cudaError_t sim_most_cluster(int *blocks, const void *kernel);
+template <class Kernel>
+SIM_HOST cudaError_t cudaOccupancyMaxPotentialClusterSize(int *blocks, Kernel kernel,
+                                                          const cudaLaunchConfig_t *) {
+    return sim_most_cluster(blocks, (const void *)kernel);
 }
 #define cudaLaunchKernelEx(...) sim_launch_with_attributes(SIM_HERE, __VA_ARGS__)

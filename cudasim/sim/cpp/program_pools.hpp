@@ -188,19 +188,111 @@ SIM_HOST cudaError_t cudaMemPoolGetAccess(cudaMemAccessFlags *flags, cudaMemPool
     return sim_error(sim_device_exists(of->id));
 }
 
-/* ---- Hints where managed memory should be: it is everywhere ---- */
+/* The pool of a place: only devices have pools here. */
+SIM_HOST cudaError_t sim_has_pools(const cudaMemLocation *of, cudaMemAllocationType type) {
+    if (!of || (type != cudaMemAllocationTypePinned && type != cudaMemAllocationTypeManaged))
+        return sim_says(cudaErrorInvalidValue);
+    bool is_there = of->type == cudaMemLocationTypeDevice && type == cudaMemAllocationTypePinned;
+    return is_there ? sim_error(sim_device_exists(of->id)) : sim_says(cudaErrorNotSupported);
+}
+SIM_HOST cudaError_t cudaMemGetDefaultMemPool(cudaMemPool_t *pool, cudaMemLocation *of,
+                                              cudaMemAllocationType type) {
+    cudaError_t error = sim_has_pools(of, type);
+    return error ? error : cudaDeviceGetDefaultMemPool(pool, of->id);
+}
+SIM_HOST cudaError_t cudaMemGetMemPool(cudaMemPool_t *pool, cudaMemLocation *of, cudaMemAllocationType type) {
+    cudaError_t error = sim_has_pools(of, type);
+    return error ? error : cudaDeviceGetMemPool(pool, of->id);
+}
+SIM_HOST cudaError_t cudaMemSetMemPool(cudaMemLocation *of, cudaMemAllocationType type, cudaMemPool_t pool) {
+    cudaError_t error = sim_has_pools(of, type);
+    return error ? error : cudaDeviceSetMemPool(of->id, pool);
+}
 
-SIM_HOST cudaError_t cudaMemPrefetchAsync(const void *, size_t, int, cudaStream_t = 0) {
-    return sim_says(0);
+/* ---- Hints where managed memory should be: it is everywhere, and what was said last can be asked ---- */
+
+enum cudaMemRangeAttribute {
+    cudaMemRangeAttributeReadMostly = 1,
+    cudaMemRangeAttributePreferredLocation,
+    cudaMemRangeAttributeAccessedBy,
+    cudaMemRangeAttributeLastPrefetchLocation,
+    cudaMemRangeAttributePreferredLocationType,
+    cudaMemRangeAttributePreferredLocationId,
+    cudaMemRangeAttributeLastPrefetchLocationType,
+    cudaMemRangeAttributeLastPrefetchLocationId
+};
+cudaError_t cudaMemAdvise(const void *memory, size_t bytes, cudaMemoryAdvise what, cudaMemLocation where);
+cudaError_t cudaMemPrefetchAsync(const void *memory, size_t bytes, cudaMemLocation where, unsigned flags,
+                                 cudaStream_t stream = 0);
+cudaError_t cudaMemRangeGetAttribute(void *to, size_t room, cudaMemRangeAttribute which, const void *memory,
+                                     size_t bytes);
+cudaError_t cudaMemRangeGetAttributes(void **to, size_t *rooms, cudaMemRangeAttribute *which, size_t count,
+                                      const void *memory, size_t bytes);
+SIM_HOST cudaMemLocation sim_location(int device) {
+    return {device == cudaCpuDeviceId ? cudaMemLocationTypeHost : cudaMemLocationTypeDevice,
+            device == cudaCpuDeviceId ? 0 : device};
 }
-SIM_HOST cudaError_t cudaMemPrefetchAsync(const void *, size_t, cudaMemLocation, unsigned, cudaStream_t = 0) {
-    return sim_says(0);
+SIM_HOST cudaError_t cudaMemAdvise(const void *memory, size_t bytes, cudaMemoryAdvise what, int device) {
+    return cudaMemAdvise(memory, bytes, what, sim_location(device));
 }
-SIM_HOST cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, int) {
-    return sim_says(0);
+SIM_HOST cudaError_t cudaMemPrefetchAsync(const void *memory, size_t bytes, int device,
+                                          cudaStream_t stream = 0) {
+    return cudaMemPrefetchAsync(memory, bytes, sim_location(device), 0, stream);
 }
-SIM_HOST cudaError_t cudaMemAdvise(const void *, size_t, cudaMemoryAdvise, cudaMemLocation) {
-    return sim_says(0);
+cudaError_t cudaMemPrefetchBatchAsync(void **memory, size_t *bytes, size_t count, cudaMemLocation *where,
+                                      size_t *begins, size_t where_count, unsigned long long flags,
+                                      cudaStream_t stream);
+/* What is discarded may be anything until it is written; here it stays as it was. */
+cudaError_t cudaMemDiscardBatchAsync(void **memory, size_t *bytes, size_t count, unsigned long long flags,
+                                     cudaStream_t stream);
+SIM_HOST cudaError_t cudaMemDiscardAndPrefetchBatchAsync(void **memory, size_t *bytes, size_t count,
+                                                         cudaMemLocation *where, size_t *begins,
+                                                         size_t where_count, unsigned long long flags,
+                                                         cudaStream_t stream) {
+    return cudaMemPrefetchBatchAsync(memory, bytes, count, where, begins, where_count, flags, stream);
+}
+
+/* ---- Many copies in one call: one after the other ---- */
+
+enum cudaMemcpyFlags { cudaMemcpyFlagDefault, cudaMemcpyFlagPreferOverlapWithCompute };
+enum cudaMemcpySrcAccessOrder {
+    cudaMemcpySrcAccessOrderInvalid,
+    cudaMemcpySrcAccessOrderStream,
+    cudaMemcpySrcAccessOrderDuringApiCall,
+    cudaMemcpySrcAccessOrderAny
+};
+struct cudaMemcpyAttributes {
+    cudaMemcpySrcAccessOrder srcAccessOrder;
+    cudaMemLocation srcLocHint, dstLocHint;
+    unsigned flags;
+};
+SIM_HOST cudaError_t cudaMemcpyBatchAsync(void *const *to, const void *const *from, const size_t *bytes,
+                                          size_t count, cudaMemcpyAttributes *of, size_t *begins,
+                                          size_t of_count, cudaStream_t stream, SIM_CALLED) {
+    bool is_right = to && from && bytes && of && begins && count && of_count && of_count <= count &&
+                    begins[0] == 0 && stream;
+    for (size_t i = 0; is_right && i < of_count; i++)
+        is_right = of[i].srcAccessOrder != cudaMemcpySrcAccessOrderInvalid && begins[i] < count &&
+                   (i == 0 || begins[i] > begins[i - 1]);
+    cudaError_t error = is_right ? cudaSuccess : sim_says(cudaErrorInvalidValue);
+    for (size_t i = 0; is_right && !error && i < count; i++)
+        error = cudaMemcpyAsync(to[i], from[i], bytes[i], cudaMemcpyDefault, stream, sim_file, sim_line);
+    return error;
+}
+SIM_HOST cudaError_t cudaMemcpyBatchAsync(void *const *to, const void *const *from, const size_t *bytes,
+                                          size_t count, cudaMemcpyAttributes *of, size_t *begins,
+                                          size_t of_count, size_t *failed, cudaStream_t stream,
+                                          SIM_CALLED) { /* until CUDA 12 */
+    if (failed)
+        *failed = (size_t)-1;
+    return cudaMemcpyBatchAsync(to, from, bytes, count, of, begins, of_count, stream, sim_file, sim_line);
+}
+/* One attribute for all of them, since CUDA 13. */
+SIM_HOST cudaError_t cudaMemcpyBatchAsync(void *const *to, const void *const *from, const size_t *bytes,
+                                          size_t count, cudaMemcpyAttributes of, cudaStream_t stream,
+                                          SIM_CALLED) {
+    size_t begin = 0;
+    return cudaMemcpyBatchAsync(to, from, bytes, count, &of, &begin, 1, stream, sim_file, sim_line);
 }
 /* If only this stream's kernels use managed memory, host code need not wait for other streams. This is
  * ignored: host code is refused no more than before. */

@@ -45,6 +45,13 @@ SIM_HOST cudaError_t cudaStreamGetPriority(cudaStream_t stream, int *priority) {
     bool is_blocking;
     return sim_error(sim_stream_made_with(sim_stream_of(stream), &is_blocking, priority));
 }
+/* No two streams that are there have the same. */
+SIM_HOST cudaError_t cudaStreamGetId(cudaStream_t stream, unsigned long long *id) {
+    if (!id || !sim_stream_exists(sim_stream_of(stream)))
+        return sim_says(cudaErrorInvalidValue);
+    *id = (unsigned long long)stream;
+    return sim_says(0);
+}
 SIM_HOST cudaError_t cudaStreamGetDevice(cudaStream_t stream, int *device) {
     *device = sim_stream_device(sim_stream_of(stream));
     return sim_says(0);
@@ -63,9 +70,12 @@ SIM_HOST cudaError_t cudaStreamQuery(cudaStream_t stream) {
     return cudaStreamSynchronize(stream);
 }
 struct sim_event;
-SIM_HOST cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned = 0) {
-    if (sim_joins_capture(stream, event))
-        return sim_says(0);
+enum { cudaEventWaitDefault = 0, cudaEventWaitExternal = 1 };
+enum { cudaEventRecordDefault = 0, cudaEventRecordExternal = 1 };
+SIM_HOST cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags = 0) {
+    int error;
+    if (sim_waits_in_capture(stream, event, flags, &error))
+        return sim_says(error);
     return sim_error(sim_stream_wait_for_event(sim_stream_of(stream), (sim_event *)event));
 }
 typedef void (*cudaHostFn_t)(void *);
@@ -74,7 +84,7 @@ typedef void (*cudaStreamCallback_t)(cudaStream_t, cudaError_t, void *);
 SIM_WHERE_CALLED SIM_HOST cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function,
                                                          void *data) {
     if (sim_is_captured(stream))
-        return sim_capture(stream, [=](cudaStream_t on) { return cudaLaunchHostFunc(on, function, data); });
+        return sim_capture_call(stream, function, data);
     cudaError_t error = cudaStreamSynchronize(stream);
     if (!error)
         function(data);
@@ -96,13 +106,15 @@ SIM_HOST cudaError_t cudaEventCreate(cudaEvent_t *event, unsigned flags = cudaEv
 SIM_HOST cudaError_t cudaEventDestroy(cudaEvent_t event) {
     return sim_error(sim_event_destroy((sim_event *)event));
 }
-SIM_HOST cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0) {
-    if (sim_is_recorded_in_capture(event, stream))
-        return sim_says(0);
+SIM_HOST cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream = 0,
+                                              unsigned flags = 0) {
+    int error;
+    if (sim_is_recorded_in_capture(event, stream, flags, &error))
+        return sim_says(error);
     return sim_error(sim_event_record((sim_event *)event, sim_stream_of(stream)));
 }
-SIM_HOST cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned) {
-    return cudaEventRecord(event, stream);
+SIM_HOST cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream = 0) {
+    return cudaEventRecordWithFlags(event, stream);
 }
 SIM_HOST cudaError_t cudaEventSynchronize(cudaEvent_t event) {
     if (sim_spoils_capture_of(event))

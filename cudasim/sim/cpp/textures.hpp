@@ -29,6 +29,9 @@ struct sim_texture {
     int texel_bytes;
     int conversion;
     size_t row_bytes;
+    const sim_texture *levels; /* of a mipmapped array; NULL: this is all */
+    int level_count, blends_levels;
+    float level_bias, least_level, most_level;
 };
 
 /* The texture, if its texels have type T or are converted to it. */
@@ -151,15 +154,34 @@ template <class T> SIM_INLINE T tex2D(cudaTextureObject_t texture, float x, floa
 template <class T> SIM_INLINE T tex3D(cudaTextureObject_t texture, float x, float y, float z) {
     return sim_fetched<T>(texture, x, y, z, 3);
 }
-/* There is one level of detail. */
-template <class T> SIM_INLINE T tex1DLod(cudaTextureObject_t texture, float x, float) {
-    return tex1D<T>(texture, x);
+/* The level nearest to the one that is asked for, or both around it. */
+template <class T>
+SIM_INLINE T sim_of_level(cudaTextureObject_t object, float x, float y, float z, int dimensions,
+                          float level) {
+    const sim_texture &t = sim_texture_of<T>(object);
+    if (!t.levels)
+        return sim_fetched<T>(object, x, y, z, dimensions);
+    level =
+        fminf(fmaxf(level + t.level_bias, t.least_level), fminf(t.most_level, (float)(t.level_count - 1)));
+    level = fmaxf(level, 0.0f);
+    float low = floorf(t.blends_levels ? level : level + 0.5f), above = t.blends_levels ? level - low : 0.0f;
+    const sim_texture *at = t.levels + (int)low;
+    T nearest = sim_fetched<T>((cudaTextureObject_t)at, x, y, z, dimensions), sum{};
+    if (above == 0.0f)
+        return nearest;
+    sim_add_weighed(sum, nearest, 1.0f - above);
+    sim_add_weighed(sum, sim_fetched<T>((cudaTextureObject_t)(at + 1), x, y, z, dimensions), above);
+    return sum;
 }
-template <class T> SIM_INLINE T tex2DLod(cudaTextureObject_t texture, float x, float y, float) {
-    return tex2D<T>(texture, x, y);
+template <class T> SIM_INLINE T tex1DLod(cudaTextureObject_t texture, float x, float level) {
+    return sim_of_level<T>(texture, x, 0, 0, 1, level);
 }
-template <class T> SIM_INLINE T tex3DLod(cudaTextureObject_t texture, float x, float y, float z, float) {
-    return tex3D<T>(texture, x, y, z);
+template <class T> SIM_INLINE T tex2DLod(cudaTextureObject_t texture, float x, float y, float level) {
+    return sim_of_level<T>(texture, x, y, 0, 2, level);
+}
+template <class T>
+SIM_INLINE T tex3DLod(cudaTextureObject_t texture, float x, float y, float z, float level) {
+    return sim_of_level<T>(texture, x, y, z, 3, level);
 }
 template <class T> SIM_INLINE void tex1Dfetch(T *to, cudaTextureObject_t texture, int x) {
     *to = tex1Dfetch<T>(texture, x);

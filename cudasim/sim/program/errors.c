@@ -52,6 +52,10 @@ void sim_program_fails(int error) {
         of_kernel = error;
 }
 
+bool sim_program_has_failed(void) {
+    return of_kernel;
+}
+
 int sim_program_waits(void) {
     if (of_kernel && !lost)
         lost = of_kernel;

@@ -1,96 +1,8 @@
-/* What a program's host code does for every launch, and for a stream that is captured, with whichever types.
- * Linked into each program, so that no program has to compile it. */
-#include "../cpp/program.hpp"
-#include <memory>
+/* What a program's host code does for every launch, and for every function of the runtime that is no part of
+ * the call's line. Linked into each program, so that no program has to compile it. */
+#include "kept_launch.hpp"
 #include <mutex>
 #include <new>
-
-/* ---- Capture ---- */
-
-struct capturing {
-    cudaGraph_t graph;
-    cudaStream_t origin; /* the stream that the capture began with; others join it by events */
-    std::shared_ptr<bool> is_spoilt;
-};
-static std::map<cudaStream_t, capturing> &captured() {
-    static std::map<cudaStream_t, capturing> known;
-    return known;
-}
-/* Events that were recorded in a captured stream. */
-static std::map<cudaEvent_t, capturing> &recorded() {
-    static std::map<cudaEvent_t, capturing> known;
-    return known;
-}
-
-bool sim_is_captured(cudaStream_t stream) {
-    return captured().count(stream);
-}
-bool sim_joins_capture(cudaStream_t stream, cudaEvent_t event) {
-    auto found = recorded().find(event);
-    if (found == recorded().end())
-        return false;
-    captured()[stream] = found->second;
-    return true;
-}
-bool sim_is_recorded_in_capture(cudaEvent_t event, cudaStream_t stream) {
-    recorded().erase(event);
-    if (sim_is_captured(stream))
-        recorded()[event] = captured()[stream];
-    return sim_is_captured(stream);
-}
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-    if (stream == 0 || sim_is_captured(stream))
-        return sim_says(stream ? cudaErrorIllegalState : cudaErrorStreamCaptureUnsupported);
-    captured()[stream] = {new CUgraph_st(), stream, std::make_shared<bool>(false)};
-    return sim_says(cudaSuccess);
-}
-cudaError_t sim_spoils_capture(cudaStream_t stream) {
-    *captured()[stream].is_spoilt = true;
-    return sim_says(cudaErrorStreamCaptureUnsupported);
-}
-bool sim_spoils_capture_of(cudaEvent_t event) {
-    auto found = recorded().find(event);
-    if (found != recorded().end())
-        *found->second.is_spoilt = true;
-    return found != recorded().end();
-}
-cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus *status) {
-    auto found = captured().find(stream);
-    *status = found == captured().end()  ? cudaStreamCaptureStatusNone
-              : *found->second.is_spoilt ? cudaStreamCaptureStatusInvalidated
-                                         : cudaStreamCaptureStatusActive;
-    return sim_says(cudaSuccess);
-}
-/* Streams that have joined by an event are captured no longer either. */
-cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
-    auto found = captured().find(stream);
-    if (found == captured().end() || found->second.origin != stream)
-        return sim_says(found == captured().end() ? cudaErrorIllegalState : cudaErrorStreamCaptureUnmatched);
-    capturing ended = found->second;
-    for (auto each = captured().begin(); each != captured().end();)
-        each = each->second.origin == stream ? captured().erase(each) : std::next(each);
-    *graph = ended.graph;
-    if (*ended.is_spoilt) {
-        *graph = 0;
-        delete ended.graph;
-    }
-    return sim_says(*graph ? cudaSuccess : cudaErrorStreamCaptureInvalidated);
-}
-static cudaGraphNode_t last_node(cudaGraph_t graph) {
-    return graph->nodes.empty() ? 0 : graph->nodes.back().get();
-}
-cudaError_t sim_take_in_graph(void **memory, cudaStream_t stream, size_t bytes, sim_called called) {
-    cudaGraph_t graph = captured()[stream].graph;
-    cudaGraphNode_t before = last_node(graph);
-    cudaMemPool_t pool = &sim_pools(sim_stream_device(sim_stream_of(stream))).of_graphs;
-    return sim_add_memory_node(0, graph, &before, before != 0, memory, bytes, pool, called);
-}
-/* All that was captured before comes first. */
-cudaError_t sim_capture(cudaStream_t stream, sim_operation run) {
-    cudaGraph_t graph = captured()[stream].graph;
-    cudaGraphNode_t before = last_node(graph);
-    return sim_add_node(0, graph, &before, before != 0, cudaGraphNodeTypeKernel, run);
-}
 
 /* ---- Launches ---- */
 
@@ -121,7 +33,16 @@ size_t sim_most_dynamic_shared(const void *kernel) {
     return most;
 }
 
+/* Kernels that may have clusters of more blocks than every GPU of their kind has room for. */
+static std::map<const void *, bool> &large_clusters() {
+    static std::map<const void *, bool> known;
+    return known;
+}
 cudaError_t sim_set_attribute(const void *kernel, cudaFuncAttribute attribute, int value) {
+    if (attribute == cudaFuncAttributeNonPortableClusterSizeAllowed) {
+        std::lock_guard<std::mutex> locked(of_asked);
+        large_clusters()[kernel] = value;
+    }
     if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize)
         return sim_says(cudaSuccess);
     if (value < 0 || (size_t)value + sim_static_shared(kernel) > sim_gpu_now()->shared_bytes_of_block)
@@ -168,17 +89,6 @@ static std::shared_ptr<const void> kept(const sim_kernel_type *type, const void 
     });
 }
 
-/* The launch as something to do in a stream. */
-static sim_operation operation_of(const sim_kernel_type *type, const void *address,
-                                  std::shared_ptr<const void> call, const sim_site *site, const char *name,
-                                  sim_configured with, bool is_cooperative) {
-    return [=](cudaStream_t on) {
-        sim_configured there = with;
-        there.stream = on;
-        return sim_launch(type, address, call.get(), site, name, there, is_cooperative);
-    };
-}
-
 cudaError_t sim_launch(const sim_kernel_type *type, const void *address, const void *call,
                        const sim_site *site, const char *name, sim_configured with, bool is_cooperative) {
     with.cluster = cluster_of(address, with.cluster);
@@ -206,8 +116,8 @@ cudaError_t sim_launch(const sim_kernel_type *type, const void *address, const v
         return sim_says(cudaErrorInvalidValue);
     }
     if (!is_in_kernel && sim_is_captured(with.stream))
-        return sim_capture(with.stream, operation_of(type, address, kept(type, call, values), site, name,
-                                                     with, is_cooperative));
+        return sim_capture_launch(
+            {type, address, kept(type, call, values), site, name, with, is_cooperative});
     /* On the stack: in a kernel, memory is the device's. */
     sim_argument pointers[type->count + 1];
     size_t bytes[type->count + 1];
@@ -238,19 +148,146 @@ cudaError_t sim_launch(const sim_kernel_type *type, const void *address, const v
 
 /* ---- Launches of a kernel whose type is lost ---- */
 
-sim_operation sim_known_operation(const void *kernel, sim_configured with, bool is_cooperative,
-                                  void **arguments, const char *file, int line) {
+const sim_kernel_type *sim_known_type(const void *kernel) {
     for (const sim_known_kernel *known = sim_known_kernel::first(); known; known = known->next)
-        if (known->address == kernel) {
-            std::vector<const void *> call(known->type->count + 1); /* as sim_call has it */
-            call.push_back(kernel);
-            return operation_of(known->type, kernel, kept(known->type, call.data(), arguments),
-                                sim_site_at(file, line), "kernel", with, is_cooperative);
-        }
-    return {};
+        if (known->address == kernel)
+            return known->type;
+    return 0;
+}
+sim_kept_launch sim_known_launch(const void *kernel, sim_configured with, bool is_cooperative,
+                                 void **arguments, const char *file, int line) {
+    const sim_kernel_type *type = sim_known_type(kernel);
+    if (!type)
+        return {};
+    std::vector<const void *> call(type->count + 1); /* as sim_call has it */
+    call.push_back(kernel);
+    return {type, kernel,        kept(type, call.data(), arguments), sim_site_at(file, line), "kernel",
+            with, is_cooperative};
 }
 cudaError_t sim_launch_known(const void *kernel, sim_configured with, bool is_cooperative, void **arguments,
                              const char *file, int line) {
-    sim_operation run = sim_known_operation(kernel, with, is_cooperative, arguments, file, line);
-    return run ? run(with.stream) : sim_says(cudaErrorInvalidDeviceFunction);
+    sim_kept_launch launch = sim_known_launch(kernel, with, is_cooperative, arguments, file, line);
+    return launch.type ? launch(with.stream) : sim_says(cudaErrorInvalidDeviceFunction);
+}
+
+cudaError_t sim_configure(const cudaLaunchConfig_t *config, sim_configured *with, bool *is_cooperative) {
+    if (!config || (config->numAttrs && !config->attrs))
+        return sim_says(cudaErrorInvalidValue);
+    *with = {config->host_gridDim, config->host_blockDim, config->dynamicSmemBytes, config->stream};
+    *is_cooperative = false;
+    for (unsigned i = 0; i < config->numAttrs; i++) {
+        const cudaLaunchAttribute &of = config->attrs[i];
+        if (of.id == cudaLaunchAttributeCooperative)
+            *is_cooperative = of.val.cooperative;
+        else if (of.id == cudaLaunchAttributeClusterDimension) {
+            if (of.val.clusterDim.y > 1 || of.val.clusterDim.z > 1)
+                return sim_says(cudaErrorNotSupported);
+            with->cluster = of.val.clusterDim.x ? of.val.clusterDim.x : 1;
+        }
+    }
+    return cudaSuccess;
+}
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *config, const void *kernel, void **arguments,
+                                const char *file, int line) {
+    sim_configured with;
+    bool is_cooperative;
+    cudaError_t error = sim_configure(config, &with, &is_cooperative);
+    return error ? error : sim_launch_known(kernel, with, is_cooperative, arguments, file, line);
+}
+
+/* ---- What can be asked of a kernel ---- */
+
+cudaError_t cudaFuncGetParamInfo(const void *kernel, size_t index, size_t *offset, size_t *bytes) {
+    const sim_kernel_type *type = sim_known_type(kernel);
+    if (!type)
+        return sim_says(cudaErrorInvalidDeviceFunction);
+    if (!offset || index >= type->count)
+        return sim_says(cudaErrorInvalidValue);
+    size_t at = 0;
+    for (size_t i = 0;; at += type->parameters[i++].bytes) {
+        size_t alignment = type->parameters[i].alignment;
+        at = (at + alignment - 1) / alignment * alignment;
+        if (i == index)
+            break;
+    }
+    *offset = at;
+    if (bytes)
+        *bytes = type->parameters[index].bytes;
+    return sim_says(cudaSuccess);
+}
+template <class T> static cudaError_t handle_of(T *to, const void *kernel) {
+    if (!to || !sim_known_type(kernel))
+        return sim_says(to ? cudaErrorInvalidDeviceFunction : cudaErrorInvalidValue);
+    *to = (T)kernel;
+    return sim_says(cudaSuccess);
+}
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t *to, const void *kernel) {
+    return handle_of(to, kernel);
+}
+cudaError_t cudaGetKernel(cudaKernel_t *to, const void *kernel) {
+    return handle_of(to, kernel);
+}
+cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t kernel, cudaFuncAttribute which, int value,
+                                            int device) {
+    cudaError_t error = sim_error(sim_device_exists(device));
+    return error ? error : sim_set_attribute((const void *)kernel, which, value);
+}
+/* What a block may have so that so many of them are on a multiprocessor. */
+cudaError_t sim_dynamic_shared_of(size_t *bytes, const void *kernel, int blocks, int threads) {
+    if (!bytes || blocks <= 0 || threads <= 0 || threads > 1024)
+        return sim_says(cudaErrorInvalidValue);
+    size_t own = sim_static_shared(kernel), low = 0, high = sim_gpu_now()->shared_bytes_of_block;
+    if (sim_gpu_blocks(threads, own) < blocks)
+        return sim_says(cudaErrorInvalidValue);
+    while (low < high) { /* the most that still has as many blocks */
+        size_t middle = (low + high + 1) / 2;
+        if (own + middle <= sim_gpu_now()->shared_bytes_of_block &&
+            sim_gpu_blocks(threads, own + middle) >= blocks)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    *bytes = low;
+    return sim_says(cudaSuccess);
+}
+/* CUDA C++ Programming Guide, "Thread Block Clusters": 8 blocks everywhere, 16 on an H100 that was asked. */
+cudaError_t sim_most_cluster(int *blocks, const void *kernel) {
+    if (!blocks || sim_gpu_now()->major < 9)
+        return sim_says(blocks ? cudaErrorNotSupported : cudaErrorInvalidValue);
+    std::lock_guard<std::mutex> locked(of_asked);
+    *blocks = large_clusters()[kernel] ? 16 : 8;
+    return sim_says(cudaSuccess);
+}
+
+/* ---- Copies in three dimensions ---- */
+
+cudaError_t sim_capture_copy_3d(cudaStream_t stream, const cudaMemcpy3DParms *of, sim_called called);
+
+/* An array's part in a 3D copy, in bytes. Positions in an array are in elements, in plain memory in bytes. */
+static cudaPitchedPtr pitched(cudaArray_t array, cudaPitchedPtr plain, cudaPos *position) {
+    if (!array)
+        return plain;
+    position->x *= sim_texel_bytes(array->format);
+    return {array->data, array->row_bytes(), array->row_bytes(), array->rows()};
+}
+cudaError_t sim_copy_3d(const cudaMemcpy3DParms *copy, cudaStream_t stream, bool waits, sim_called called) {
+    if (!copy || (copy->srcArray && copy->srcPtr.ptr) || (copy->dstArray && copy->dstPtr.ptr))
+        return sim_says(cudaErrorInvalidValue); /* an array or plain memory, and not both */
+    if (!waits && sim_is_captured(stream))
+        return sim_capture_copy_3d(stream, copy, called);
+    cudaPos from_at = copy->srcPos, to_at = copy->dstPos;
+    cudaPitchedPtr from = pitched(copy->srcArray, copy->srcPtr, &from_at);
+    cudaPitchedPtr to = pitched(copy->dstArray, copy->dstPtr, &to_at);
+    cudaArray_t array = copy->srcArray ? copy->srcArray : copy->dstArray;
+    size_t width = copy->extent.width * (array ? sim_texel_bytes(array->format) : 1);
+    cudaError_t error = cudaSuccess;
+    for (size_t z = 0; z < copy->extent.depth && !error; z++) {
+        size_t from_row = (z + from_at.z) * from.ysize + from_at.y;
+        size_t to_row = (z + to_at.z) * to.ysize + to_at.y;
+        error =
+            sim_error(sim_memory_copy((char *)to.ptr + to_row * to.pitch + to_at.x, to.pitch,
+                                      (char *)from.ptr + from_row * from.pitch + from_at.x, from.pitch, width,
+                                      copy->extent.height, copy->kind, sim_stream_of(stream), waits, called));
+    }
+    return error;
 }

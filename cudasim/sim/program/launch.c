@@ -209,8 +209,8 @@ static int launch_grid(const struct sim_program_launch *launch) {
     static uint64_t count;
     static pthread_once_t watches = PTHREAD_ONCE_INIT;
     pthread_once(&watches, watch_for_long_kernels);
-    if (sim_program_error(0))
-        return sim_program_error(0);
+    if (sim_program_error(0) || sim_program_has_failed())
+        return sim_program_error(0); /* as on a GPU: what a kernel would do after a failed one is not told */
     dim3 grid = {launch->grid[0], launch->grid[1], launch->grid[2]};
     dim3 block = {launch->block[0], launch->block[1], launch->block[2]};
     if (launch->is_cooperative) {
@@ -263,7 +263,7 @@ int sim_program_launches(const struct sim_program_launch *launch) {
     int error = launch_grid(launch);
     for (struct child *child = next_child(); child; child = next_child()) {
         child->launch.stream = launch->stream;
-        launch_grid(&child->launch); /* which fails at once where an earlier one has failed */
+        launch_grid(&child->launch); /* nothing, where an earlier one has failed */
         free(child);
     }
     return error;

@@ -158,6 +158,18 @@ static const struct freed *freed_at(const void *address) {
     return NULL;
 }
 
+/* "d (cudaMalloc at a.cu:3), which was freed at a.cu:9"; NULL if it was not, or by no line of the program. */
+static const char *told_as_freed(const void *address) {
+    static char phrase[300];
+    const struct freed *of = sim_allocation_at(address) ? NULL : freed_at(address);
+    if (!of || !of->by.line || !of->was.called.line)
+        return NULL;
+    snprintf(phrase, sizeof phrase, "%s (%s at %s:%d), which was freed at %s:%d",
+             of->was.called.name ? of->was.called.name : "memory", of->was.called.function,
+             of->was.called.file, of->was.called.line, of->by.file, of->by.line);
+    return phrase;
+}
+
 static bool is_mapped(const void *address) {
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     unsigned char resident;
@@ -169,12 +181,10 @@ const char *sim_memory_out_of_reach(const void *address, bool is_far) {
     if (opened == 0)
         return NULL;
     const struct sim_allocation *of = sim_allocation_at(address);
-    const struct freed *before = of ? NULL : freed_at(address);
-    if (before && before->by.line && before->was.called.line)
-        snprintf(phrase, sizeof phrase, "%s (%s at %s:%d), which was freed at %s:%d",
-                 before->was.called.name ? before->was.called.name : "memory", before->was.called.function,
-                 before->was.called.file, before->was.called.line, before->by.file, before->by.line);
-    else if (of && !sim_memory_is_for(of, opened_for))
+    const char *before = told_as_freed(address);
+    if (before)
+        return before;
+    if (of && !sim_memory_is_for(of, opened_for))
         snprintf(phrase, sizeof phrase,
                  "%s of device %d (%s at %s:%d), whose memory the kernel of device %d may not access without "
                  "%s",
@@ -272,12 +282,12 @@ size_t sim_memory_of(const uint64_t *peers) {
     return bytes;
 }
 
-void sim_memory_add_symbol(void *variable, size_t bytes, const char *name) {
+void sim_memory_add_symbol(void *variable, size_t bytes) {
     if (!sim_allocation_at(variable))
         add((struct sim_allocation){.begin = variable,
                                     .bytes = bytes,
                                     .kind = SIM_DEVICE_MEMORY,
-                                    .called = {.name = name},
+                                    .called = {.name = sim_symbol_name(variable)},
                                     .is_symbol = true});
 }
 
@@ -287,12 +297,16 @@ int sim_memory_give_back(void *memory, enum sim_memory_kind kind, struct sim_cal
     struct sim_allocation *found = sim_allocation_at(memory);
     bool is_of_gpu = found && found->kind != SIM_PINNED_MEMORY;
     if (!found || found->begin != memory || found->is_symbol || is_of_gpu != (kind != SIM_PINNED_MEMORY)) {
-        sim_program_say(&called, "frees %p, %s", memory,
-                        !found                   ? "which no call has given, or which was freed before"
-                        : found->begin != memory ? "which is inside an allocation, and not its beginning"
-                        : found->is_symbol       ? "which is a variable of the program"
-                        : is_of_gpu              ? "which is memory of the GPU"
-                                                 : "which is memory of the host");
+        const char *before = told_as_freed(memory);
+        if (before)
+            sim_program_say(&called, "frees %s", before);
+        else
+            sim_program_say(&called, "frees %p, %s", memory,
+                            !found                   ? "which no call has given, or which was freed before"
+                            : found->begin != memory ? "which is inside an allocation, and not its beginning"
+                            : found->is_symbol       ? "which is a variable of the program"
+                            : is_of_gpu              ? "which is memory of the GPU"
+                                                     : "which is memory of the host");
         return sim_program_error(INVALID_VALUE);
     }
     sim_device_waits(); /* as cudaFree() does */
@@ -347,9 +361,16 @@ static bool has_bytes(const void *begin, size_t bytes, const char *does, const s
     size_t from = found ? (size_t)((const unsigned char *)begin - found->begin) : 0;
     if (!found || bytes <= found->bytes - from)
         return true;
-    sim_program_say(called, "%s %zu bytes from byte %zu on of %s, which has %zu (allocated at %s:%d)", does,
-                    bytes, from, found->called.name ? found->called.name : "an allocation", found->bytes,
-                    found->called.file ? found->called.file : "?", found->called.line);
+    const char *name = found->called.name;
+    char where[300] = "a variable of the program";
+    if (!found->is_symbol)
+        snprintf(where, sizeof where, "allocated at %s:%d", found->called.file ? found->called.file : "?",
+                 found->called.line);
+    sim_program_say(called, "%s %zu bytes from byte %zu on of %s, which has %zu (%s)", does, bytes, from,
+                    name               ? name
+                    : found->is_symbol ? "a symbol"
+                                       : "an allocation",
+                    found->bytes, where);
     return false;
 }
 
@@ -372,12 +393,19 @@ static bool is_direction_right(const void *to, const void *from, int kind, const
     return is_right;
 }
 
-/* For memory that is no allocation: at least a null pointer is reported, and the call fails, as in CUDA. */
+/* Of memory that is no allocation: what was freed, or was never there, is reported, and the call fails, as in
+   CUDA. */
 static bool is_there(const void *address, const char *does, const struct sim_called *called) {
-    enum { FIRST_PAGE = 4096 };
-    if ((uintptr_t)address >= FIRST_PAGE)
+    if (sim_allocation_at(address))
         return true;
-    sim_program_say(called, "%s address %p, where no memory is", does, address);
+    const struct freed *before = freed_at(address);
+    bool is_kept = before && before->was.is_of_graph; /* its place is reserved */
+    if (!is_kept && is_mapped(address))
+        return true;
+    if (told_as_freed(address))
+        sim_program_say(called, "%s %s", does, told_as_freed(address));
+    else
+        sim_program_say(called, "%s address %p, where no memory is", does, address);
     return false;
 }
 
@@ -471,6 +499,8 @@ int sim_memory_set(void *to, size_t pitch, int value, size_t width, size_t rows,
         return sim_program_error(0);
     if (!sim_stream_exists(stream))
         return sim_program_error(INVALID_HANDLE);
+    if (!is_there(to, "sets", &called))
+        return sim_program_error(INVALID_VALUE);
     if (!sim_allocation_at(to)) {
         sim_program_say(&called, "sets %p, which is no memory of the GPU", to);
         return sim_program_error(INVALID_VALUE);

@@ -32,6 +32,7 @@ void *sim_program_memory(void *memory, size_t bytes);
 
 int sim_program_error(int error);  /* of this call */
 void sim_program_fails(int error); /* of a kernel: the next call that waits returns it */
+bool sim_program_has_failed(void); /* a kernel has, and nothing of the GPU's runs from then on */
 int sim_program_waits(void);       /* a call that waits for kernels: their error */
 int sim_program_last_error(bool forgets);
 /* Tells why a launch failed, where Python runs the program; it reads sim_last_report(). */
@@ -70,7 +71,7 @@ int sim_memory_take_from(void **memory, void *place, size_t bytes, int device, c
 void *sim_memory_reserve(size_t bytes);      /* NULL: there is no room */
 size_t sim_memory_of(const uint64_t *peers); /* the bytes of the pool with these permissions */
 int sim_memory_give_back(void *memory, enum sim_memory_kind kind, struct sim_called called);
-void sim_memory_add_symbol(void *variable, size_t bytes, const char *name);
+void sim_memory_add_symbol(void *variable, size_t bytes);
 struct sim_allocation *sim_allocation_at(const void *address);
 /* Copies rows of `width` bytes, `pitch` bytes apart; kind: CUDA's cudaMemcpyKind. */
 int sim_memory_copy(void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width, size_t rows,
@@ -97,8 +98,10 @@ void sim_program_tell_leaks(void);
 
 /* ---- symbols.c ---- */
 
-void sim_symbol_is_known(void *variable, size_t bytes); /* before main() */
-void sim_symbols_become(int device); /* from here on the variables have this device's values */
+/* Before main(). name: as the source has it. */
+void sim_symbol_is_known(void *variable, size_t bytes, const char *name);
+const char *sim_symbol_name(const void *variable); /* NULL: not known */
+void sim_symbols_become(int device);               /* from here on the variables have this device's values */
 
 /* ---- libraries.c ---- */
 
@@ -132,6 +135,7 @@ int sim_stream_destroy(struct sim_stream *stream);
 int sim_stream_wait(struct sim_stream *stream);
 int sim_stream_wait_for_event(struct sim_stream *stream, struct sim_event *event);
 int sim_event_create(struct sim_event **event, bool has_time);
+bool sim_event_is_recorded(const struct sim_event *event);
 int sim_event_destroy(struct sim_event *event);
 int sim_event_record(struct sim_event *event, struct sim_stream *stream);
 int sim_event_wait(struct sim_event *event);

@@ -248,6 +248,10 @@ int sim_event_create(struct sim_event **event, bool has_time) {
     return sim_program_error(0);
 }
 
+bool sim_event_is_recorded(const struct sim_event *event) {
+    return is_event(event) && event->is_recorded;
+}
+
 int sim_event_destroy(struct sim_event *event) {
     if (!is_event(event))
         return sim_program_error(INVALID_HANDLE);

@@ -7,15 +7,23 @@ struct variable {
     struct variable *next;
     void *address;
     size_t bytes;
+    const char *name;
     unsigned char *kept; /* the values on each device, one after the other */
 };
 static struct variable *variables;
 static int resident;
 
-void sim_symbol_is_known(void *address, size_t bytes) {
+void sim_symbol_is_known(void *address, size_t bytes, const char *name) {
     struct variable *known = sim_program_memory(NULL, sizeof *known);
-    *known = (struct variable){variables, address, bytes, NULL};
+    *known = (struct variable){variables, address, bytes, name, NULL};
     variables = known;
+}
+
+const char *sim_symbol_name(const void *address) {
+    for (const struct variable *of = variables; of; of = of->next)
+        if (of->address == address)
+            return of->name;
+    return NULL;
 }
 
 void sim_symbols_become(int device) {

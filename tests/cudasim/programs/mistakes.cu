@@ -61,6 +61,16 @@ __global__ void heap_race(int *x) {
     own[threadIdx.x] = threadIdx.x;
     x[threadIdx.x] = own[63 - threadIdx.x];
 }
+__constant__ int table[8];
+__global__ void reads_table(int *x) {
+    x[threadIdx.x] = table[threadIdx.x % 8];
+}
+__global__ void child(int *x, int at) {
+    x[at] = 1;
+}
+__global__ void parent(int *x) {
+    child<<<1, 1>>>(x, 64 + threadIdx.x);
+}
 __global__ void grid_sum(int *x, int *y) {
     cg::grid_group g = cg::this_grid();
     if (threadIdx.x == 0)
@@ -133,6 +143,23 @@ int main(int argc, char **argv) {
         CHECK(cudaFree(h));
     if (which == "frees_inside")
         CHECK(cudaFree(d + 1));
+    if (which == "copies_freed" || which == "fills_freed") {
+        int *gone;
+        CHECK(cudaMalloc(&gone, 256));
+        CHECK(cudaFree(gone));
+        if (which == "copies_freed")
+            CHECK(cudaMemcpy(h, gone, 256, cudaMemcpyDeviceToHost));
+        else
+            CHECK(cudaMemset(gone, 0, 256));
+    }
+    if (which == "beyond_table") {
+        CHECK(cudaMemcpyToSymbol(table, h, 256));
+        reads_table<<<1, 64>>>(d);
+    }
+    if (which == "children") {
+        parent<<<1, 10>>>(d);
+        CHECK(cudaDeviceSynchronize());
+    }
     if (which == "frees_twice")
         CHECK(cudaFree(d));
     if (which == "same_value") {
