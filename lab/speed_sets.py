@@ -135,7 +135,32 @@ EIGHTH = (
     "naveenaproop/CUDA",
     "qescccczmr/kernel_cuda",
 )
+# Half of whose files are named by the version.
+NINTH = (
+    "1shinham1/CUDA_matmul_opt",
+    "a3102a123/PP_HW5",
+    "cmybiubiu/367a4",
+    "codcordance/add_kernel",
+    "Dam-Sam/CUDA-image-filter",
+    "dawud-shakir/GPU",
+    "dimos1234/CUDA-2D-Convolution",
+    "Disruptiive/Ising-Model",
+    "edy2310/cuda-softmax-model",
+    "emily-palaska/CellularAutomaton",
+    "EricccYang/cuda_operators",
+    "GGgary666/KMenas-GPU",
+    "jstNik/CUDAProject",
+    "monish-rgb/CUDA-Development",
+    "MusabKucuk/Cardiac-Electrophysiology-Simulation",
+    "qinlang3/LaplacianFilter",
+    "s16-eecs221/HW3",
+    "siddhantm27/sysml-matmul",
+    "styltsou/ising_model_cuda",
+    "tim00631/Mandelbrot-with-CUDA",
+    "zben777/warp-candidate-filter",
+)
 SETS = {
+    "blind ninth": NINTH,
     "blind eighth": EIGHTH,
     "blind seventh": SEVENTH,
     "blind sixth": SIXTH,
