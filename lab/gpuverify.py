@@ -4,7 +4,7 @@
 
 DIR: a clone of https://github.com/mc-imperial/gpuverify, whose `testsuite/CUDA` has a kernel in each folder:
 its first line says whether the verifier accepts it, its second how it is launched. The result is
-`lab/records/gpuverify.csv`: names and verdicts, not code. Names run these alone; the rows of others stay.
+`lab/records/gpuverify.csv.xz`: names and verdicts, not code. Names run these alone; the rows of others stay.
 
 A verifier takes any arguments that a kernel's __requires allow. Here they are made: arrays with room, whose
 values are small numbers, and for integers the numbers of the kernel's own text, their sums and differences.
@@ -34,7 +34,7 @@ from cudasim.building.library import BuildError
 from cudasim.counting.counted import recording
 from fgn.measure.software import when_recorded
 
-RESULT = Path(__file__).parent / "records" / "gpuverify.csv"
+RESULT = Path(__file__).parent / "records" / "gpuverify.csv.xz"
 MOST_THREADS = 1024  # of a block: some tests ask for more than any GPU has
 MOST_BLOCKS = 128
 MOST_CALLS = 60

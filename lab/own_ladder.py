@@ -1,6 +1,6 @@
 """How near cudasim.predict() is to fgn's own ladder: every launch of the recorded profiles of an H200.
 
-    python lab/own_ladder.py predict          anywhere: adds what is missing to records/own_ladder.csv
+    python lab/own_ladder.py predict          anywhere: adds what is missing to records/own_ladder.csv.xz
     python lab/own_ladder.py show             the errors by kernel, and those of the whole table
 
 No constant of the model was fitted to these launches. Large ones are sampled, as a user's are. ncu had
@@ -23,7 +23,7 @@ from fgn.problem import PROBLEM, find_problem
 
 HERE = Path(__file__).parent
 PROFILE = HERE.parent / "profiles" / "h200" / "launches.csv"
-RECORD = HERE / "records" / "own_ladder.csv"
+RECORD = HERE / "records" / "own_ladder.csv.xz"
 TORCHS = ("torch eager", "torch.compile", "F.linear")
 MULTIPROCESSORS = 132  # of an H200, for which the versions plan
 UNITS = {"compute": "sm__throughput.avg.pct_of_peak_sustained_elapsed",

@@ -186,7 +186,7 @@ def test_empty_batch(name, device):
 # What is fastest on a GPU, and what the simulator itself is fastest with.
 DEFAULTS = {
     "few tiles": (Shape(9, 20, 48, 4), "few_rows", "naive"),
-    "groups wider than a tile": (Shape(1100, 8, 1024, 4), "fused", "register_tile"),
+    "groups wider than a tile": (Shape(1100, 8, 1024, 2), "fused", "register_tile"),
     "many tiles of narrow groups": (Shape(1100, 8, 1024, 64), "one_kernel", "register_tile"),
 }
 

@@ -354,6 +354,7 @@ def test_what_is_no_function_of_rows_is_seen_before_the_product_is_made(device, 
     fused, x = fgn.fuse(model), torch.randn(2, 3, 12, device=device)
     made = []
     monkeypatch.setattr(rows_part, "multiplies_by_torch", lambda *arguments: True)
+    monkeypatch.setattr(rows_part, "gains_before_rows", lambda *arguments: False)
     monkeypatch.setattr(rows_part, "torch_linear", lambda *arguments: made.append(1) or F.linear(*arguments))
     torch.testing.assert_close(fused(x), model(x))
     assert not made

@@ -209,6 +209,7 @@ AT_THE_END = {
 
 @pytest.mark.parametrize("compiled", [False, True], ids=["eager", "compiled"])
 @pytest.mark.parametrize("name", AT_THE_END)
+@pytest.mark.usefixtures("equal_calls")
 def test_a_residual_whose_values_no_derivative_reads_is_not_kept(name, compiled, device):
     chain = Chain("residual", (), 4, AT_THE_END[name])
     is_kept = "read" in name or "twice" in name

@@ -376,8 +376,9 @@ def test_what_a_call_saves(device):
         fgn.explain(model).plot()
     with pytest.raises(ValueError, match="RTX 0"):
         fgn.explain(model, x, gpu="RTX 0")
+    alone = nn.Sequential(nn.Linear(16, 4), nn.Softmax(-1)).to(device, torch.bfloat16)
     with pytest.raises(ValueError, match="at least one chain"):
-        fgn.explain(nn.Sequential(nn.Linear(16, 4), nn.Softmax(-1)).to(device), x).plot()
+        fgn.explain(alone, x.bfloat16()).plot()
 
 
 def test_a_call_in_a_compiled_graph_is_planned_once(device, monkeypatch):
