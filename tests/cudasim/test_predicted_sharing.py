@@ -86,6 +86,27 @@ def test_what_a_warp_asked_for_before_a_barrier_is_there_after_it():
     assert [one.first_waits for one in loads] == [blocks] * 2
 
 
+CONVOLUTION = """
+__global__ void convolution(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < 9; k++)
+        if (i + k < n)
+            sum += x[i + k];
+    y[i] = sum;
+}"""
+
+
+def test_a_warp_that_has_waited_finds_what_others_asked_for_before():
+    """All warps wait in the first of nine rounds, and once more at most, for the line behind theirs."""
+    n = 1 << 16
+    arguments = np.zeros(n, np.float32), np.zeros(n, np.float32), n
+    sample = take_sample(cudasim.kernel(CONVOLUTION)[n // 256, 256], arguments, 1 << 15, seconds=0.5)
+    (load,) = [one for one in sample.instructions if one.operation == "ld"]
+    warps = 8 * len(sample.blocks)
+    assert load.requests == 9 * warps and warps <= load.waits <= 2 * warps
+
+
 def test_a_gpu_needs_its_time_to_start_many_small_blocks():
     """As published kernels with so many blocks of 64 threads showed, whatever they did."""
     copy = "__global__ void copy(char *x) { x[blockIdx.x * blockDim.x + threadIdx.x]++; }"
