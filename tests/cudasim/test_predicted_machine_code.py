@@ -157,7 +157,9 @@ def test_floats_that_all_lanes_add_to_one_address_are_added_one_by_one():
 
 
 @needs_nvcc
-def test_a_whole_number_of_each_block_for_one_address_takes_half_as_long_as_a_float():
+def test_a_whole_number_of_each_block_for_one_address_takes_less_than_half_as_long_as_a_float():
+    """1.70 and 3.71 clocks, as lab/atomics.cu measured on an H200."""
+
     def seconds(kind):
         source = f"""
         __global__ void total(const {kind} *x, {kind} *y) {{
@@ -168,7 +170,7 @@ def test_a_whole_number_of_each_block_for_one_address_takes_half_as_long_as_a_fl
         of = cudasim.predict(cudasim.kernel(source)[len(x), 32], x, x[:1].copy(), gpu="H100").on[0]
         return of.terms.l2
 
-    assert 1.7 < seconds("float") / seconds("int") < 2.2
+    assert 2.0 < seconds("float") / seconds("int") < 2.5
 
 
 @needs_nvcc
@@ -246,6 +248,61 @@ def test_updates_of_several_sectors_of_a_line_wait_for_each_other():
     )
     clocks = found.on[0].terms.l2 * found.on[0].card.clock_hz / (n / 32)
     assert 14 < clocks < 20
+
+
+@needs_nvcc
+@pytest.mark.parametrize(
+    ("lanes", "blocks_apart", "least", "most"), [(10, 0, 2, 4), (32, 0, 4, 6), (32, 32, 0, 0.4)]
+)
+def test_a_line_that_every_request_updates_takes_a_few_clocks(lanes, blocks_apart, least, most):
+    """3.1 clocks of L2 for 10 numbers side by side, 5.0 for 32, and 0.15 to 0.42 where each block has its own
+    line, as lab/atomics.cu measured on an H200."""
+    source = """
+    __global__ void update(int *data, int lanes, int apart) {
+        if (threadIdx.x < lanes)
+            atomicAdd(&data[blockIdx.x * apart + threadIdx.x], 1);
+    }"""
+    blocks = 1 << 15
+    data = np.zeros(32 + blocks * blocks_apart, np.int32)
+    kernel = cudasim.kernel(source)[blocks, 32]
+    of = cudasim.predict(kernel, data, lanes, blocks_apart, gpu="H100").on[0]
+    assert least < of.terms.l2 * of.card.clock_hz / blocks < most
+
+
+@needs_nvcc
+def test_shuffles_that_nvcc_writes_again_for_parted_warps_run_once():
+    source = """
+    __global__ void sums(const float *x, float *y, int n, int sizes) {
+        for (int i = 0; i < n; i++) {
+            float value = x[i * 32 + threadIdx.x];
+            if (sizes >> i % 4 & 1)
+                for (int k = 16; k > 0; k /= 2)
+                    value += __shfl_xor_sync(0xffffffff, value, k);
+            y[i * 32 + threadIdx.x] = value;
+        }
+    }"""
+    n = 40
+    runs = runs_in_a_warp(source, "SHFL.BFLY", floats(n, 32), floats(n, 32), n, 15)
+    assert runs == pytest.approx(5 * n, rel=0.05)
+
+
+@needs_nvcc
+def test_what_a_register_holds_during_a_loop_is_stored_once():
+    """The counts have a store for each round, and the machine's stands behind its loop."""
+    source = """
+    __global__ void total(const float *x, float *y, int n) {
+        __shared__ float sums[32];
+        sums[threadIdx.x] = 0;
+        for (int i = threadIdx.x; i < n; i += 32)
+            sums[threadIdx.x] += x[i];
+        for (int step = 16; step > 0; step /= 2) {
+            __syncthreads();
+            if (threadIdx.x < step)
+                sums[threadIdx.x] += sums[threadIdx.x + step];
+        }
+        y[threadIdx.x] = sums[0];
+    }"""
+    assert runs_in_a_warp(source, "STS", floats(32 * 64), floats(32), 32 * 64) < 10
 
 
 @needs_nvcc

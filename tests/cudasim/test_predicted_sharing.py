@@ -51,6 +51,15 @@ def test_places_at_random_cost_dram_64_bytes_each_and_neighbours_four(is_random)
     assert read < 64 * n and (read > 32 * n if is_random else read == pytest.approx(4 * n, rel=0.02))
 
 
+def test_the_time_that_the_simulator_may_take_is_a_positive_number():
+    x = np.zeros(256, np.float32)
+    with pytest.raises(TypeError, match="seconds: expected a number, got str 'long'"):
+        cudasim.predict(cudasim.kernel(TREE)[1, 256], x, seconds="long")
+    for seconds in (0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="seconds: expected more than 0"):
+            cudasim.predict_call(lambda: None, seconds=seconds)
+
+
 def test_a_launch_whose_threads_return_at_once_reads_nothing_of_a_large_array():
     source = """
     __global__ void begin(float *x, int n) {
@@ -84,6 +93,27 @@ def test_what_a_warp_asked_for_before_a_barrier_is_there_after_it():
     blocks = len(sample.blocks)
     assert [one.first_requests for one in loads] == [8 * blocks] * len(loads) and len(loads) == 2
     assert [one.first_waits for one in loads] == [blocks] * 2
+
+
+CONVOLUTION = """
+__global__ void convolution(const float *x, float *y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    float sum = 0;
+    for (int k = 0; k < 9; k++)
+        if (i + k < n)
+            sum += x[i + k];
+    y[i] = sum;
+}"""
+
+
+def test_a_warp_that_has_waited_finds_what_others_asked_for_before():
+    """All warps wait in the first of nine rounds, and once more at most, for the line behind theirs."""
+    n = 1 << 16
+    arguments = np.zeros(n, np.float32), np.zeros(n, np.float32), n
+    sample = take_sample(cudasim.kernel(CONVOLUTION)[n // 256, 256], arguments, 1 << 15, seconds=0.5)
+    (load,) = [one for one in sample.instructions if one.operation == "ld"]
+    warps = 8 * len(sample.blocks)
+    assert load.requests == 9 * warps and warps <= load.waits <= 2 * warps
 
 
 def test_a_gpu_needs_its_time_to_start_many_small_blocks():
