@@ -13,7 +13,7 @@ from cudasim.predicting import machine_code
 from cudasim.predicting.cards import Card, card
 from cudasim.predicting.machine_code import MachineCode
 from cudasim.predicting.prediction import Prediction, l1_share, predicted
-from cudasim.predicting.sampling import Sample, chosen_blocks, most_blocks, only
+from cudasim.predicting.sampling import Sample, chosen_blocks, expect_seconds, most_blocks, only
 
 _HEADER = re.compile(r'#\s*include\s+"([^"]+)"')
 
@@ -71,6 +71,7 @@ def predict_call(
     and each time only some blocks of its launches run. So its result has no meaning, and it must make the
     same launches whatever its kernels compute; ValueError if it does not.
     """
+    expect_seconds(seconds)
     cards: list[Card] = [card(one) for one in (gpu if isinstance(gpu, (list, tuple)) else [gpu])]
     folders = machine_code.HEADER_FOLDERS
     _run(call, 1, [0])  # what is done once, such as preparing a weight, is done then

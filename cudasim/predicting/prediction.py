@@ -24,7 +24,7 @@ from cudasim.predicting.machine_code import MachineCode
 from cudasim.predicting.model import EFFICIENCIES, Terms, predict_terms
 from cudasim.predicting.occupancy import Occupancy, occupancy
 from cudasim.predicting.pipes import kind_of
-from cudasim.predicting.sampling import Sample, compile_for_samples, copied, take_sample
+from cudasim.predicting.sampling import Sample, compile_for_samples, copied, expect_seconds, take_sample
 from cudasim.predicting.statements import Statements
 
 NOT_MODELLED = (
@@ -277,6 +277,7 @@ def predict(
     BuildError where nvcc refuses the kernel; KernelFault for an access out of bounds.
     """
     expect_launch(launch)
+    expect_seconds(seconds)
     began = time.perf_counter()
     cards = [card(one) for one in (gpu if isinstance(gpu, (list, tuple)) else [gpu])]
     if not cards:

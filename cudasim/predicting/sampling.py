@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
 
 import numpy as np
 
@@ -242,9 +243,17 @@ def _steps(launch: Launch) -> int:
     return accesses + sum(one.threads for one in launch.basic_blocks)
 
 
+def expect_seconds(seconds: float):
+    """TypeError or ValueError if it is no time that the simulator may take."""
+    if isinstance(seconds, bool) or not isinstance(seconds, Real):
+        raise TypeError(f"seconds: expected a number, got {type(seconds).__name__} {seconds!r}")
+    if not seconds > 0:
+        raise ValueError(f"seconds: expected more than 0, got {seconds}")
+
+
 def most_blocks(first: Launch, cluster: int, seconds: float) -> int:
     """How many blocks of a launch take about this many seconds, by its first cluster's counts."""
-    return min(_MOST_BLOCKS, int(seconds * _STEPS_A_SECOND / max(1, _steps(first) / cluster)))
+    return int(min(_MOST_BLOCKS, seconds * _STEPS_A_SECOND / max(1, _steps(first) / cluster)))
 
 
 def compile_for_samples(bound: BoundLaunch, arguments: Sequence, template=None):

@@ -51,6 +51,15 @@ def test_places_at_random_cost_dram_64_bytes_each_and_neighbours_four(is_random)
     assert read < 64 * n and (read > 32 * n if is_random else read == pytest.approx(4 * n, rel=0.02))
 
 
+def test_the_time_that_the_simulator_may_take_is_a_positive_number():
+    x = np.zeros(256, np.float32)
+    with pytest.raises(TypeError, match="seconds: expected a number, got str 'long'"):
+        cudasim.predict(cudasim.kernel(TREE)[1, 256], x, seconds="long")
+    for seconds in (0, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="seconds: expected more than 0"):
+            cudasim.predict_call(lambda: None, seconds=seconds)
+
+
 def test_a_launch_whose_threads_return_at_once_reads_nothing_of_a_large_array():
     source = """
     __global__ void begin(float *x, int n) {
