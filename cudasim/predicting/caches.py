@@ -87,7 +87,7 @@ class _Growth:
             return 0.0
         step, found = math.prod(self.grid[:axis]), []
         length = min(4, self.grid[axis])
-        for number in own:
+        for number in sorted(own):  # the workers finish blocks in any order
             if number // step % self.grid[axis] + length > self.grid[axis]:
                 continue
             run = [number + step * i for i in range(length)]
