@@ -352,13 +352,14 @@ def test_an_executable_and_its_objects(tmp_path):
 
 
 def test_a_program_that_does_not_compile_shows_its_line(tmp_path):
-    (tmp_path / "wrong.cu").write_text("int main() {\n    int *x;\n    cudaFreeMipmappedArray(x);\n}\n")
-    ran = cudasim_command("run", "wrong.cu", folder=tmp_path)
-    assert (
-        ran.returncode == 1
-        and "wrong.cu:3:5: error: " in ran.stderr
-        and "cudaFreeMipmappedArray" in ran.stderr
-    )
+    refused = "cudaGraphicsUnregisterResource"
+    for call, told in (
+        ("cudaNoSuchFunction(x)", "wrong.cu:3:5: error: "),
+        (f"{refused}(x)", f"wrong.cu:3: {refused} is not there: "),
+    ):
+        (tmp_path / "wrong.cu").write_text(f"int main() {{\n    int *x;\n    {call};\n}}\n")
+        ran = cudasim_command("run", "wrong.cu", folder=tmp_path)
+        assert ran.returncode == 1 and told in ran.stderr and call.partition("(")[0] in ran.stderr
     (tmp_path / "missing.cu").write_text("void nowhere();\nint main() { nowhere(); }\n")
     ran = cudasim_command("run", "missing.cu", folder=tmp_path)
     assert ran.returncode == 1 and "error: nowhere() is called, and neither the program" in ran.stderr

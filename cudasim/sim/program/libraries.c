@@ -31,7 +31,8 @@ static void tell(const struct sim_allocation *of, size_t byte, size_t bytes) {
 }
 
 /* A library's writes count as written. Some of what it reads may be padding, so a read is reported only if
- * all of it is unwritten, and once for each allocation. */
+ * all of it is unwritten, once for each allocation. Behind a failed kernel nothing else of the GPU's has run,
+ * which might have written it. */
 static void watch(uintptr_t address, size_t bytes, bool writes, bool is_copy) {
     struct sim_allocation *of = sim_allocation_at((const void *)address);
     size_t byte = of ? address - (uintptr_t)of->begin : 0;
@@ -41,7 +42,8 @@ static void watch(uintptr_t address, size_t bytes, bool writes, bool is_copy) {
     bool is_beyond = bytes > of->bytes - byte;
     if (writes && !is_beyond)
         memset(of->written + byte, 1, bytes);
-    if (writes || is_copy || told == of->begin || (!is_beyond && memchr(of->written + byte, 1, bytes)))
+    if (writes || is_copy || told == of->begin || sim_program_has_failed() ||
+        (!is_beyond && memchr(of->written + byte, 1, bytes)))
         return;
     told = of->begin;
     tell(of, byte, is_beyond ? bytes : 0);
