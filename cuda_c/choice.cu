@@ -100,9 +100,10 @@ static double nanoseconds_behind_memory(const fgn_chain *chain) {
 }
 
 /* Time that the models of two rungs leave out. hopper's candidates were measured one after another, in one
- * kernel. A user's call comes after other kernels, which evict the rung's instructions. For small k its
- * epilogue takes a little longer than its model says. Without a norm the code is short. Fitted to 96 calls of
- * the sweep on an H200, and 126 small ones on an H100, 52 of them held out. */
+ * kernel. A user's call comes after other kernels, which evict the rung's instructions. For small k the
+ * norm's epilogue takes a little longer than its model says. Without a norm the code is short. Fitted to 96
+ * calls of the sweep on an H200, and 126 small ones on an H100, 52 of them held out; the time without a norm
+ * to lab/records/choice_h200.csv.xz. */
 static double nanoseconds_left_out(const struct rung *rung, const fgn_chain *chain) {
     if (rung == &few_rows_rung)
         return -nanoseconds_behind_memory(chain);

@@ -172,16 +172,18 @@ class BackwardCall(_Call):
 
     def keep(self):
         """Prepares for later calls like this one, with products of cuBLAS that can be replayed."""
-        if not self.by_torch:
+        if self.by_torch:
+            self._ask_for_products()
+        if not self.multiplies:
             self.replays = replays.for_launches(self.library, self.number, self._launch)
-            return
+
+    def _ask_for_products(self):
         batch, in_features, out_features, _ = self.shape
         own = self.dtype, self.number, self.precision
         x = cublas.product((batch, in_features, out_features), *own, first_is_t=False)
         weight = cublas.product((out_features, in_features, batch), *own, first_is_t=False, second_is_t=True)
         if x is not None and weight is not None:
             self.multiplies = False
-            self.replays = replays.for_launches(self.library, self.number, self._launch)
             self.x_product = x if self.wants_x else None
             self.weight_product = weight if self.wants_weight else None
 

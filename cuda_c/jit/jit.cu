@@ -67,7 +67,9 @@ static const void *compiled(const struct jit_call *call) {
 
 static int resident_blocks(const void *kernel, const struct jit_call *call, int device) {
     int blocks = 0, multiprocessors = 0, threads = (int)(call->block.x * call->block.y);
-    if (!kernel || cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) ||
+    if (!kernel)
+        return 0;
+    if (cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device) ||
         cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, kernel, threads, call->shared_bytes))
         cudaGetLastError(); /* the grid stays */
     return blocks * multiprocessors;
