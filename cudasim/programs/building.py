@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from cudasim.building.compilers import MissingToolError, find_c_compiler, spelled_for
 from cudasim.building.kept import building, folder_of, made_before
@@ -288,7 +291,14 @@ def wrapped_object(more: tuple[str, ...] = ()) -> Path:
     path = build_folder() / "programs" / digest(*parts)[:16] / "wrapped.o"
     with building(path) as is_missing:
         if is_missing:
-            with replacing(path) as temporary:
-                made = [_compiler(), *flags, "-fPIC", "-r", *map(str, sources), "-o", temporary]
-                run([*made, "-nostdlib"])
+            with TemporaryDirectory() as folder, ThreadPoolExecutor(os.cpu_count()) as pool:
+
+                def compiled(source: Path) -> str:
+                    made = f"{folder}/{source.stem}.o"
+                    run([_compiler(), *flags, "-fPIC", "-c", str(source), "-o", made])
+                    return made
+
+                objects = list(pool.map(compiled, sources))
+                with replacing(path) as temporary:
+                    run([_compiler(), *flags, "-r", *objects, "-o", temporary, "-nostdlib"])
     return path
