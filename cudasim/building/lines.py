@@ -76,6 +76,19 @@ def _table(path: Path) -> dict[int, Frames]:
         return {int(offset): [tuple(frame) for frame in frames] for offset, frames in json.load(file).items()}
 
 
+def calls_from(library: Path, header: str, line: int) -> set[tuple[tuple[str, int], ...]]:
+    """Where the code of this line of a header is in the library: for each copy of it, the calls into which it
+    was inlined, the nearest first. header: the end of its name."""
+    if not _table_of(library).is_file():
+        write_table(library)
+    found = set()
+    for frames in _table(_table_of(library)).values():
+        for i, (file, number) in enumerate(frames):
+            if number == line and file.endswith(header):
+                found.add(tuple(frames[i + 1 :]))
+    return found
+
+
 def frames_of(library: Path, offsets: Iterable[int]) -> dict[int, Frames]:
     """The lines of each offset in the library. offsets: return addresses of calls, from the library's
     beginning. [] if nothing is known.

@@ -7,8 +7,17 @@ import sys
 import warnings
 from pathlib import Path
 
+from cudasim.building.library import ffi
 from cudasim.building.places import PACKAGES
-from cudasim.counting.places import place_of, source_file, string_of, triple
+from cudasim.counting.places import (
+    by_callers,
+    callers_of,
+    is_of_library,
+    place_of,
+    source_file,
+    string_of,
+    triple,
+)
 from cudasim.source import launched_sources
 
 
@@ -167,6 +176,13 @@ def fault_of(library) -> KernelFault | None:
         fields |= {"other_file": place.file, "other_line": place.line}
         fields["other_block"] = triple(report.other_block)
     told = located(library, report, message, kernel)
+    at = report.pc or int(ffi().cast("uintptr_t", report.file))
+    if made := string_of(library.sim_library_of(at, ffi().new("unsigned long long *"))):
+        told = by_callers(told, Path(made))
+        for file, line in (("file", "line"), ("other_file", "other_line")):
+            if is_of_library(fields.get(file) or ""):
+                for place in callers_of(fields[file], fields[line], Path(made))[:1]:
+                    fields |= {file: place.file, line: place.line}
     from cudasim.live.translation import with_own_name  # its parser is not waited for without a fault
 
     return KernelFault(with_own_name(told, _source_of(fields["file"] or "")), **fields)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cudasim.building.library import ffi
-from cudasim.building.lines import frames_of
+from cudasim.building.lines import calls_from, frames_of
 from cudasim.building.places import MAPPED, SOURCES
 
 
@@ -52,6 +52,33 @@ def is_of_library(file: str) -> bool:
     return _OF_LIBRARIES.search(file) is not None
 
 
+_IN_LIBRARY = re.compile(r"[^\s(]*/include/cccl/(\S+?):(\d+)")
+
+
+def callers_of(header: str, line: int, library: Path) -> list[Place]:
+    """The lines of a kernel that call what is in this line of a library's header, as far as it was inlined:
+    a barrier knows its own line only. header: the end of the header's name."""
+    found = set()
+    for calls in calls_from(library, header, line):
+        own = [frame for frame in map(_known, calls) if not _is_built_in(frame[0])]
+        found |= {Place(*own[0])} if own else set()
+    return sorted(found, key=str)
+
+
+def by_callers(text: str, library: Path) -> str:
+    """A text about a library's headers, with the kernel's own lines before the headers' names."""
+
+    def said(match: re.Match) -> str:
+        places = " or ".join(map(str, callers_of(match[1], int(match[2]), library)))
+        return f"{places}, in {match[1]}:{match[2]}" if places else f"{match[1]}:{match[2]}"
+
+    return _IN_LIBRARY.sub(said, text)
+
+
+def _known(frame: tuple[str, int]) -> tuple[str, int]:
+    return str(Path(source_file(frame[0]))), frame[1]
+
+
 def _is_built_in(file: str) -> bool:
     return Path(file).resolve().is_relative_to(_BUILT_INS) or is_of_library(file)
 
@@ -59,7 +86,7 @@ def _is_built_in(file: str) -> bool:
 def _places(library: str, offsets: tuple[int, ...]) -> dict[int, Place]:
     places = {}
     for offset, frames in frames_of(Path(library), offsets).items():
-        known = [(str(Path(source_file(file))), line) for file, line in frames]
+        known = [_known(frame) for frame in frames]
         own = [frame for frame in known if not _is_built_in(frame[0])]
         own = own or [frame for frame in known if "/include/cccl/" in frame[0]]  # a function of its own there
         places[offset] = Place(*own[0], tuple(own[1:])) if own else UNKNOWN

@@ -1,8 +1,9 @@
-"""NVIDIA's CCCL in whole programs: Thrust, libcu++ and other headers for a host without a GPU.
+"""NVIDIA's CCCL: CUB, and in whole programs Thrust, libcu++ and other headers for a host without a GPU.
 
-The headers come from a wheel, `nvidia-cuda-cccl`, and are not translated: Thrust has a CPU backend, and
-sim/cpp/cccl/, which is searched first, adapts it to the simulator. CUB is the simulator's own, and so are
-atomics, barriers and pipelines of device code, which it watches.
+The headers come from a wheel, `nvidia-cuda-cccl`. Thrust has a CPU backend, and sim/cpp/cccl/, which is
+searched first, adapts it to the simulator. CUB's headers for threads, warps and blocks run as they are but
+for their inline PTX, which is translated once. CUB's device-wide functions are the simulator's own, and so
+are atomics, barriers and pipelines of device code, which it watches.
 """
 
 from __future__ import annotations
@@ -10,15 +11,19 @@ from __future__ import annotations
 import functools
 import importlib.util
 import re
+import sys
 from pathlib import Path
 
-from cudasim.building.places import SOURCES
+from cudasim.building.kept import building
+from cudasim.building.library import digest
+from cudasim.building.places import SOURCES, build_folder
+from cudasim.live import ptx, ptx_table
 
 REPLACED = SOURCES / "sim" / "cpp" / "cccl"  # what the simulator has in place of the wheel's
 INSTALL = "pip install 'nvidia-cuda-cccl>=13.3,<14' (or cudasim[cccl])"
 # The simulator has these too, for kernels without host code and for programs without the wheel.
 _BETTER_THERE = re.compile(r"(?:thrust/|cuda/std/(?!atomic$|barrier$)|cuda/functional$)")
-_LIBRARIES = re.compile(r"(?:thrust|cuda|nv)/")
+_LIBRARIES = re.compile(r"(?:cub|thrust|cuda|nv)/")
 
 
 @functools.cache
@@ -53,11 +58,63 @@ def refusing(header: str, file: str, line: int) -> str:
     return f'\n#line {line} "{file}"\n#error {header} is of the CCCL, which is not here: {INSTALL}'
 
 
+def names_cub(text: str) -> bool:
+    """Whether a source's text for the C++ compiler includes CUB."""
+    return headers() is not None and '"sim/cpp/cub/cub.cuh"' in text
+
+
+# Headers of device code that a C++ compiler does not take, or that are empty for it, and what changes in them
+# before their inline PTX is translated.
+_TRANSLATED = (
+    *("cub/*.cuh", "cub/block/**/*.cuh", "cub/detail/*.cuh", "cub/thread/*.cuh", "cub/warp/**/*.cuh"),
+    *("cuda/__warp/*.h", "cuda/__ptx/instructions/shfl_sync.h", "cuda/__ptx/instructions/**/get_sreg.h"),
+)
+_CHANGES = (
+    (r"\bNV_PROVIDES_SM_(?:[5-8]\d|90)\b", "NV_ANY_TARGET"),
+    (r"(?<=#if )_CCCL_CUDA_COMPILATION\(\)", "1"),
+    # In a class, C++ has no type by the name of a template that the type's definition looks up.
+    (r"\busing (\w+)(\s*)= (?=\1<)", r"using \1\2= cub::"),
+    # All modifiers of a load or a store of global memory are one here, and a macro's argument is no PTX.
+    (r'(?<=\b[ls][dt])\." #ptx_modifier "', ""),
+    # A merge reads one key behind each sequence and does not use it: uninitialised memory.
+    (r"\b(key[12]) = keys_shared\[(keys[12])_beg\];", r"if (\2_beg < \2_end) \1 = keys_shared[\2_beg];"),
+)
+
+
+def _translated() -> Path:
+    """A folder with these headers, to search before the wheel's."""
+    wheel = headers()
+    by = (Path(of.__file__).read_text() for of in (sys.modules[__name__], ptx, ptx_table))
+    folder = build_folder() / "live" / f"cccl-{digest(str(wheel), _version(), *by)[:16]}" / "include" / "cccl"
+    with building(folder / "names") as is_missing:
+        if is_missing:
+            names = []
+            for path in sorted(path for pattern in _TRANSLATED for path in wheel.glob(pattern)):
+                text = path.read_text()
+                changed = text
+                for pattern, new in _CHANGES:
+                    changed = re.sub(pattern, new, changed)
+                changed = ptx.with_ptx(changed)
+                if changed != text:
+                    name = path.relative_to(wheel)
+                    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                    (folder / name).write_text(changed)
+                    names.append(str(name))
+            (folder / "names").write_text("\n".join(names))
+    return folder
+
+
+def _version() -> str:
+    found = re.search(r"THRUST_VERSION (\d+)", (headers() / "thrust" / "version.h").read_text())
+    return found[1] if found else "1"
+
+
+@functools.cache
 def flags() -> tuple[str, ...]:
     """Flags for a program's C++ compiler: folders to search first, and Thrust's backend."""
     folder = headers()
     if folder is None:
         return ()
-    version = re.search(r"THRUST_VERSION (\d+)", (folder / "thrust" / "version.h").read_text())
-    macros = ("THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP", f"SIM_HAS_CCCL={version[1] if version else 1}")
-    return (f"-I{REPLACED}", f"-I{folder}", *(f"-D{macro}" for macro in macros))
+    macros = ("THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP", f"SIM_HAS_CCCL={_version()}")
+    folders = (REPLACED, _translated(), folder)
+    return (*(f"-I{of}" for of in folders), *(f"-D{macro}" for macro in macros))

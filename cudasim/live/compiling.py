@@ -31,7 +31,7 @@ from cudasim.building.library import (
 from cudasim.building.places import HEADER_FOLDERS, SOURCES, build_folder
 from cudasim.building.toolchains import ALL_FLAGS, ONLY_CHECKED_FLAGS, nvcc_toolchain
 from cudasim.counting.counted import only_checks
-from cudasim.live import torch_headers
+from cudasim.live import cccl, torch_headers
 from cudasim.live.blind_loops import BLIND_LOOPS, flags_of_loops, list_blind_loops
 from cudasim.live.copies import (
     COPIES,
@@ -331,7 +331,7 @@ def build(
     if device == "cpu":
         library, checks = simulator(), only_checks()
         text = _simulator_text(read.text, instances, variables, structs)
-        headers = torch_headers.flags(read.text)
+        headers = (*torch_headers.flags(read.text), *(cccl.flags() if cccl.names_cub(read.text) else ()))
         known = (*known, text, *headers, *known_of(library, read.text, checks))
         try:
             compiler = cpp_compiler("kernels from a cell or a string have no simulator to run on")
@@ -400,7 +400,10 @@ def compile_for_simulator(
     flags, header: the precompiled header's, which g++ uses with these very flags only. libraries: flags
     before those that name the simulator's own headers. more: flags after them.
     """
-    first = ("-Winvalid-pch", "-include", str(_precompiled(compiler, flags, header) / header))
+    included, by = header, flags
+    if cccl.names_cub(read.text):
+        included, by = f"{Path(header).stem}_with_cub.hpp", (*flags, *cccl.flags())
+    first = ("-Winvalid-pch", "-include", str(_precompiled(compiler, by, included) / included))
     if names_special_functions(read.text):
         first = (*first, "-include", str(CPP / "special_functions.hpp"))
     folders = (f"-fdebug-prefix-map={folder}=.", *(f"-I{of}" for of in HEADER_FOLDERS), f"-I{CPP}")

@@ -111,7 +111,7 @@ def _pieces(text: str) -> list[str]:
 
 def _instruction(text: str, names: dict[str, str]) -> str:
     opcode, _, rest = text.partition(" ")
-    if opcode == "elect.sync":  # writes the leader's lane, and who leads
+    if opcode.startswith(("elect.sync", "shfl.sync")):  # may write a predicate beside its result: r|p
         rest = re.sub(r"^\s*([%\w]+)\s*\|", r"\1, ", rest)
     operands = [_operand(piece, names) for piece in _pieces(rest)]
     for pattern, code in INSTRUCTIONS:
@@ -143,6 +143,11 @@ def _filled(code: str, opcode: str, parts: dict, operands: list[_Operand]) -> st
         lane, to, mask = operands
         leads = f"{to} = sim_ptx_lane() == __ffs({mask:uint32_t}) - 1;"
         return f"{lane} = __ffs({mask:uint32_t}) - 1; {leads}" if lane.text else leads
+    if code == "shuffle":
+        to, *is_in_range, value, lane, limits, mask = operands
+        told = f"{is_in_range[0]} = " if is_in_range else ""
+        from_lane = f"'{parts['way'][0]}', {lane:uint32_t}, {limits:uint32_t}"
+        return f"{told}sim_ptx_shfl({to}, {value:uint32_t}, {from_lane}, {mask:uint32_t});"
     if code == "box":
         to, (map_, place), barrier = operands[0], operands[1].box(), operands[2]
         blocks = f"{operands[3]:uint32_t}" if "multicast" in opcode else "0"
@@ -306,7 +311,7 @@ def _as_block(source: str, text: str, begin: int, end: int) -> str:
     """The block for the statement whose parentheses enclose source[begin:end]."""
     sections = _sections(text, begin, end)
     literals = source[slice(*sections[0])]
-    if _LITERAL.sub("", literals).replace("\\\n", "").strip():
+    if re.sub(r"//[^\n]*|\\\n", "", _LITERAL.sub("", literals)).strip():
         raise _Unknown(literals)  # made by macros
     ptx = "".join(_LITERAL.findall(literals)).replace("\\n", "\n").replace("\\t", "\t").replace("\\r", "\n")
     outputs = _operands(source, text, *sections[1]) if len(sections) > 1 else []

@@ -309,14 +309,21 @@ _NAMESPACES = {"std", "cuda", "cub", "nvcuda", "cooperative_groups", "thrust", "
 
 def _part_of(header: str, for_nvcc: bool) -> str:
     """A pattern of what includes the simulator's header, or any of the library that it stands for."""
-    return rf'[<"]{header.partition("/")[0]}/' if for_nvcc else f'"sim/cpp/{header}"'
+    library = header.partition("/")[0]
+    return rf'[<"]{library}/' if for_nvcc else rf'"sim/cpp/{header}"|#error {library}/'
+
+
+def _including(header: str, file: str, line: int) -> str:
+    """An #include of the simulator's header; of CUB's without the wheel, what to install."""
+    refused = header.startswith("cub/") and cccl.refusing(header, file, line)
+    return refused or f'#include "sim/cpp/{header}"'
 
 
 def _with_headers_of_others(text: str, file: str, for_nvcc: bool) -> str:
     """Adds the simulator's headers, or CUDA's and torch's, that the text needs and does not include."""
     code = blanked(text)
     needed = [
-        f"#include <{header}>\n" if for_nvcc else f'#include "sim/cpp/{header}"\n'
+        f"#include <{header}>\n" if for_nvcc else f"{_including(header, file, 1)}\n"
         for names, header in _BY_OTHERS
         if re.search(rf"\b(?:{names})", code) and not re.search(_part_of(header, for_nvcc), text)
     ]
@@ -402,6 +409,8 @@ def included(
             after = line_of(kept, match.end()) + 1
             if for_nvcc and (own is None or _is_simulators(header)):
                 pass
+            elif own is None and header.startswith("cub/"):
+                replacement = _including("cub/cub.cuh", name, after - 1)
             elif is_program and own is None and cccl.is_there(header, _is_simulators(header)):
                 replacement = f'{cccl.including(header)}\n#line {after} "{name}"'
             elif _is_simulators(header):
@@ -428,8 +437,6 @@ def included(
                         guard = f"SIM_INCLUDED_{list(names).index(path)}"
                         inner = f"#ifndef {guard}\n#define {guard}\n{inner}\n#endif"
                     replacement = f'\n{inner}\n#line {after} "{name}"'
-            elif is_program and header.startswith("cub/"):
-                replacement = f'{match[1]}"sim/cpp/cub/cub.cuh"'
             elif is_program:
                 replacement = cccl.refusing(header, name, after - 1) or match[0]
             elif not (match[3] and header in _STANDARD):

@@ -83,6 +83,94 @@ PARTS = {
                        for i, x in enumerate(v)]),
         "BlockRadixSort": (BLOCK_TEMP.format("BlockRadixSort<int, 64, 1>")
                            + "int x[1] = {v}; B(temp).Sort(x); to[i] = x[0];", sorted),
+        "BlockReduce of every algorithm": (
+            "int s = 0; "
+            + " ".join(
+                f"{{ typedef cub::BlockReduce<{T}, 64, cub::BLOCK_REDUCE_{name}> B; "
+                "__shared__ typename B::TempStorage temp; s += (int)B(temp).Sum(v); "
+                "s += (int)B(temp).Reduce(v, cuda::minimum<>(), 40); }"
+                for T, name in (("int", "RAKING_COMMUTATIVE_ONLY"), ("double", "RAKING"),
+                                ("float", "WARP_REDUCTIONS"), ("long long", "WARP_REDUCTIONS"))).replace(
+                "); s +=", "); __syncthreads(); s +=")
+            + "to[i] = i ? 0 : s;",
+            lambda v: [4 * (sum(v) + min(v[:40]))] + [0] * 63),
+        "BlockScan of every algorithm": (
+            "int s, sums = 0; "
+            + " ".join(f"{{ typedef cub::BlockScan<int, 64, cub::BLOCK_SCAN_{name}> B; "
+                       "__shared__ typename B::TempStorage temp; "
+                       "B(temp).ExclusiveScan(v, s, 0, cub::Max()); sums += s; }"
+                       for name in ("RAKING", "RAKING_MEMOIZE", "WARP_SCANS"))
+            + "to[i] = sums;",
+            lambda v: [3 * x for x in [0, *accumulate(v, lambda a, b: max(a, b, 0))][:-1]]),
+        "BlockExchange": (
+            BLOCK_TEMP.format("BlockExchange<int, 32, 2>")
+            + "if (i >= 32) return; int x[2] = {from[i], from[i + 32]}; B(temp).StripedToBlocked(x); "
+            "to[2 * i] = x[0]; to[2 * i + 1] = x[1];",
+            lambda v: v),
+        "BlockHistogram": (
+            BLOCK_TEMP.format("BlockHistogram<unsigned char, 64, 1, 64>")
+            + "__shared__ int bins[64]; unsigned char x[1] = {(unsigned char)(v & 7)}; "
+            "B(temp).Histogram(x, bins); __syncthreads(); to[i] = bins[i];",
+            lambda v: [sum(x & 7 == i for x in v) for i in range(64)]),
+        "BlockMergeSort": (
+            BLOCK_TEMP.format("BlockMergeSort<int, 32, 2>")
+            + "if (i >= 32) return; int x[2] = {from[2 * i], from[2 * i + 1]}; "
+            "B(temp).Sort(x, [](int a, int b) { return a > b; }); to[2 * i] = x[0]; to[2 * i + 1] = x[1];",
+            lambda v: sorted(v, reverse=True)),
+        "BlockRunLengthDecode": (
+            BLOCK_TEMP.format("BlockRunLengthDecode<int, 32, 1, 2>")
+            + "if (i >= 32) return; int x[1] = {from[i]}, length[1] = {2}, total, out[2]; "
+            "B decode(temp, x, length, total); decode.RunLengthDecode(out, 0); "
+            "to[2 * i] = out[0]; to[2 * i + 1] = out[1];",
+            lambda v: [v[i // 2] for i in range(64)]),
+        "BlockShuffle": (
+            BLOCK_TEMP.format("BlockShuffle<int, 64>") + "int x = 0; B(temp).Offset(v, x, 1); to[i] = x;",
+            lambda v: [*v[1:], 0]),
+        "BlockDiscontinuity": (
+            BLOCK_TEMP.format("BlockDiscontinuity<int, 64>")
+            + "int x[1] = {v / 8}, y[1]; B(temp).FlagHeads(y, x, cub::Inequality()); to[i] = y[0];",
+            lambda v: [int(i == 0 or x // 8 != v[i - 1] // 8) for i, x in enumerate(v)]),
+        "BlockLoad, BlockStore, transposed": (
+            BLOCK_TEMP.format("BlockLoad<int, 32, 2, cub::BLOCK_LOAD_WARP_TRANSPOSE>")
+            + "typedef cub::BlockStore<int, 32, 2, cub::BLOCK_STORE_TRANSPOSE> S; "
+            "__shared__ typename S::TempStorage more; if (i >= 32) return; int x[2]; "
+            "B(temp).Load(from, x); x[0]++; S(more).Store(to, x);",
+            lambda v: [x + 1 - i % 2 for i, x in enumerate(v)]),
+        "BlockRadixSort of pairs, descending": (
+            BLOCK_TEMP.format("BlockRadixSort<float, 64, 1, int>")
+            + "float x[1] = {(float)v}; int y[1] = {i}; B(temp).SortDescending(x, y); to[i] = from[y[0]];",
+            lambda v: sorted(v, reverse=True)),
+        "BlockRadixRank": (
+            "typedef cub::BlockRadixRank<64, 4, false> B; __shared__ typename B::TempStorage temp; "
+            "unsigned x[1] = {(unsigned)v & 15}; int rank[1]; "
+            "B(temp).RankKeys(x, rank, cub::BFEDigitExtractor<unsigned>(0, 4)); to[rank[0]] = x[0];",
+            lambda v: sorted(x & 15 for x in v)),
+        "WarpExchange": (
+            "typedef cub::WarpExchange<int, 2> W; __shared__ typename W::TempStorage temp; "
+            "if (i >= 32) return; int x[2] = {from[i], from[i + 32]}; W(temp).StripedToBlocked(x, x); "
+            "to[2 * i] = x[0]; to[2 * i + 1] = x[1];",
+            lambda v: v),
+        "WarpLoad, WarpStore": (
+            "typedef cub::WarpLoad<int, 2, cub::WARP_LOAD_TRANSPOSE> L; "
+            "typedef cub::WarpStore<int, 2, cub::WARP_STORE_TRANSPOSE> S; "
+            "__shared__ typename L::TempStorage temp; __shared__ typename S::TempStorage more; "
+            "if (i >= 32) return; int x[2]; L(temp).Load(from, x); x[0]++; S(more).Store(to, x);",
+            lambda v: [x + 1 - i % 2 for i, x in enumerate(v)]),
+        "WarpMergeSort": (
+            "typedef cub::WarpMergeSort<int, 2> W; __shared__ typename W::TempStorage temp; "
+            "if (i >= 32) return; int x[2] = {from[2 * i], from[2 * i + 1]}; "
+            "W(temp).Sort(x, cuda::std::less<>()); to[2 * i] = x[0]; to[2 * i + 1] = x[1];",
+            sorted),
+        "WarpReduce, WarpScan of 8 lanes": (
+            "typedef cub::WarpReduce<double, 8> R; typedef cub::WarpScan<long long, 8> S; "
+            "__shared__ typename R::TempStorage temp[8]; __shared__ typename S::TempStorage more[8]; "
+            "long long s; S(more[i / 8]).ExclusiveSum((long long)v, s); "
+            "double all = R(temp[i / 8]).Sum((double)v); to[i] = (int)s + (i % 8 ? 0 : (int)all);",
+            tiles(8, lambda v: [x + (sum(v) if i == 0 else 0) for i, x in enumerate(before(v))])),
+        "ThreadLoad, ThreadStore": (
+            "int x = cub::ThreadLoad<cub::LOAD_CG>(from + i) + cub::ThreadLoad<cub::LOAD_LDG>(from + i); "
+            "cub::ThreadStore<cub::STORE_CS>(to + i, x);",
+            lambda v: [2 * x for x in v]),
     },
     "cooperative_groups": {
         "this_thread_block(), sync(), thread_rank(), size()": (
@@ -184,8 +272,6 @@ PARTS = {
 REFUSED = {
     "cub": {
         "cub::DeviceReduce": "size_t bytes = 0; cub::DeviceReduce::Sum(nullptr, bytes, from, to, 64);",
-        "cub::BlockHistogram": BLOCK_TEMP.format("BlockHistogram<int, 64, 1, 64>"),
-        "cub::BlockExchange": BLOCK_TEMP.format("BlockExchange<int, 64, 1>"),
     },
     "cooperative_groups": {
         "this_multi_grid()": "cg::this_multi_grid().sync();",

@@ -178,10 +178,33 @@ def test_without_the_wheel_the_message_says_what_to_install(monkeypatch, tmp_pat
     assert "thrust/scan.h" not in str(told.value)
 
 
-def test_cub_needs_no_wheel(monkeypatch):
+@pytest.mark.parametrize("include", ["#include <cub/block/block_scan.cuh>", ""])
+def test_without_the_wheel_cub_says_what_to_install(monkeypatch, tmp_path, include):
     monkeypatch.setattr(cccl, "headers", lambda: None)
-    runs = command("run", Program((FOLDER / "with_cub.cu",)).library("run"), "with_cub.cu", [])
-    assert subprocess.run(runs, capture_output=True, text=True).stdout.startswith("sum: 58\n")
+    text = f"{include}\n__global__ void k(int *y) {{ *y = cub::Sum()(*y, 1); }}\n"
+    (tmp_path / "main.cu").write_text(text + "int main() {}\n")
+    says = r"1:.*cub/cub\.cuh.*pip install 'nvidia-cuda-cccl.*cudasim\[cccl\]"
+    with pytest.raises(BuildError, match=says):
+        Program((tmp_path / "main.cu",)).library("run")
+    with pytest.raises(BuildError, match=says):
+        cudasim.kernel(text).build()
+
+
+@pytest.mark.parametrize(
+    ("which", "reads"),
+    [
+        ("runs", "Reduce(shared.reduce).Sum(tails)"),
+        ("compacted", "out[i] = kept[i]"),
+        ("exchanged", "bins[threadIdx.x]"),
+    ],
+)
+@needs_wheel
+def test_a_missing_barrier_between_collectives_of_cub_is_told_with_its_line(which, reads):
+    right, wrong = ran("cub_blocks.cu", "check", which), ran("cub_blocks.cu", "check", which, "wrong")
+    assert (right.stdout, right.stderr, right.returncode) == ("right\n", "", 0)
+    source = (FOLDER / "cub_blocks.cu").read_text().splitlines()
+    line = next(number for number, text in enumerate(source, 1) if reads in text)
+    assert wrong.returncode != 0 and "race in " in wrong.stderr and f"cub_blocks.cu:{line}" in wrong.stderr
 
 
 @pytest.mark.parametrize("mode", ["run", "check"])

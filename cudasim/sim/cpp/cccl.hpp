@@ -10,8 +10,18 @@
 #include <cuda/std/__cccl/builtin.h>
 #undef _CCCL_BUILTIN_MEMMOVE
 #define _CCCL_BUILTIN_MEMMOVE(...) ::sim_copy_bytes(__VA_ARGS__)
+/* g++ takes no count that depends on a template's parameter. */
+#include <cuda/std/__cccl/compiler.h>
+#undef _CCCL_PRAGMA_UNROLL
+#undef _CCCL_PRAGMA_UNROLL_FULL
+#define _CCCL_PRAGMA_UNROLL(count)
+#define _CCCL_PRAGMA_UNROLL_FULL()
+/* That of CUDA 13.0 for the GPU that __CUDA_ARCH__ names: libcu++ gives it to nvcc alone. */
+#include <cuda/std/__cccl/ptx_isa.h>
+#undef __cccl_ptx_isa
+#define __cccl_ptx_isa 900ULL
 #include SIM_HEADER
-#ifdef THRUST_VERSION
+#if defined THRUST_VERSION && defined SIM_HOST
 /* Includes what Thrust's headers include with the backend for GPUs. */
 #include <thrust/system/cuda/execution_policy.h>
 #include <thrust/system_error.h>

@@ -1,19 +1,9 @@
-/* CUB's allocator and its report of errors. CUB keeps freed memory for the next allocation; here it is freed
- * at once, because cudaFree() costs nothing, and a later read is reported. */
+/* CUB's allocator. CUB keeps freed memory for the next allocation; here it is freed at once, because
+ * cudaFree() costs nothing, and a later read is reported. */
 #pragma once
 #include "program.hpp"
 
 namespace cub {
-
-inline cudaError_t Debug(cudaError_t error, const char *file, int line) {
-    if (error)
-        fprintf(stderr, "CUDA error %d [%s, %d]: %s\n", (int)error, file, line, cudaGetErrorString(error));
-    return error;
-}
-#define CubDebug(error) cub::Debug((cudaError_t)(error), __FILE__, __LINE__)
-#define CubDebugExit(error)                                                                                  \
-    if (CubDebug(error))                                                                                     \
-        exit(1);
 
 struct CachingDeviceAllocator {
     explicit CachingDeviceAllocator(bool = false, bool = false) {}

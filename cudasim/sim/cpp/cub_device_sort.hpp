@@ -7,29 +7,6 @@
 namespace cub {
 
 /* A key as a number that sorts like the key; NaNs are at the ends. */
-template <class T> struct Traits {
-    using UnsignedBits = std::conditional_t<
-        sizeof(T) == 1, uint8_t,
-        std::conditional_t<sizeof(T) == 2, uint16_t, std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
-    enum : UnsignedBits { HIGH_BIT = (UnsignedBits)1 << (8 * sizeof(T) - 1) };
-    static constexpr bool is_signed_integer = std::is_integral_v<T> && std::is_signed_v<T>;
-    static constexpr bool is_unsigned = std::is_integral_v<T> && std::is_unsigned_v<T>;
-
-    static __host__ __device__ UnsignedBits TwiddleIn(UnsignedBits bits) {
-        if (is_unsigned)
-            return bits;
-        if (is_signed_integer)
-            return bits ^ HIGH_BIT;
-        return bits & HIGH_BIT ? (UnsignedBits)~bits : (UnsignedBits)(bits | HIGH_BIT);
-    }
-    static __host__ __device__ UnsignedBits TwiddleOut(UnsignedBits bits) {
-        if (is_unsigned)
-            return bits;
-        if (is_signed_integer)
-            return bits ^ HIGH_BIT;
-        return bits & HIGH_BIT ? (UnsignedBits)(bits ^ HIGH_BIT) : (UnsignedBits)~bits;
-    }
-};
 template <class T> uint64_t sim_radix(const T &key, int begin_bit, int end_bit) {
     typename Traits<T>::UnsignedBits bits;
     __builtin_memcpy(&bits, &key, sizeof bits);

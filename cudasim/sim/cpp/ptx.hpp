@@ -346,14 +346,20 @@ SIM_INLINE void sim_ptx_bar_sync(const sim_site *site, int number) {
     else
         sim_named_barrier(site, number, (int)(blockDim.x * blockDim.y * blockDim.z));
 }
-/* `limits`: the segment's mask from bit 8 on, and the last lane in it. */
+/* `limits`: from bit 8 on the bits of a lane's number that its segment shares, below them the last lane to
+ * read in it, or going up the first. Returns whether the lane that is asked for is in range; a lane that asks
+ * for another reads itself. */
 template <class R>
-SIM_INLINE void sim_ptx_shfl(R &to, uint32_t value, char way, uint32_t operand, uint32_t limits,
+SIM_INLINE bool sim_ptx_shfl(R &to, uint32_t value, char way, uint32_t operand, uint32_t limits,
                              uint32_t mask, SIM_CALLED_FROM) {
-    int width = 32 - (int)(limits >> 8 & 31);
-    enum sim_shuffle kind = way == 'p'   ? SIM_SHUFFLE_UP
-                            : way == 'o' ? SIM_SHUFFLE_DOWN
-                            : way == 'f' ? SIM_SHUFFLE_XOR
-                                         : SIM_SHUFFLE_INDEX;
-    sim_ptx_set<uint32_t>(to, sim_shuffled(SIM_CALLER, mask, value, kind, (int)operand, width));
+    uint32_t lane = sim_ptx_lane(), shared = limits >> 8 & 31, bound = limits & 31, step = operand & 31;
+    uint32_t last = (lane & shared) | (bound & ~shared);
+    uint32_t from = way == 'u'   ? lane - step
+                    : way == 'd' ? lane + step
+                    : way == 'b' ? lane ^ step
+                                 : (lane & shared) | (step & ~shared);
+    bool is_in_range = way == 'u' ? (int)from >= (int)last : from <= last;
+    int source = (int)(is_in_range ? from : lane);
+    sim_ptx_set<uint32_t>(to, sim_shuffled(SIM_CALLER, mask, value, SIM_SHUFFLE_INDEX, source, warpSize));
+    return is_in_range;
 }
