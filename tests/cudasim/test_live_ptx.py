@@ -142,6 +142,32 @@ __global__ void warps(int *to, const float *from, int *count) {
     assert to.tolist() == [((63 - i) ^ 1) * 100 + i % 32 for i in range(64)] and count.item() == 128
 
 
+def test_a_shuffle_tells_whether_it_was_in_range():
+    source = r"""
+__global__ void shuffled(int *to) {
+    int lane = threadIdx.x, down, up, is_down, is_up, pair = 0xffff0001, odd;
+    asm volatile("{ .reg .pred p; .reg .u32 r; shfl.sync.down.b32 r|p, %2, 3, 0x1009, 0xffffffff;\n"
+                 "selp.s32 %1, 1, 0, p; mov.b32 %0, r; }" : "=r"(down), "=r"(is_down) : "r"(lane));
+    asm volatile( // in eights, from the third lane on
+        "{ .reg .pred p; shfl.sync.up.b32 %0|p, %2, 3, 0x1802, 0xffffffff; selp.s32 %1, 1, 0, p; }"
+        : "=r"(up), "=r"(is_up) : "r"(lane));
+    asm("add.u16x2 %0, %0, %1;" : "+r"(pair) : "r"(0x00010002));
+    asm volatile("{ .reg .pred p; and.b32 %0, %1, 1; setp.ne.u32 p, %0, 0;"
+                 "vote.ballot.sync.b32 %0, p, 0xffffffff; }" : "=r"(odd) : "r"(lane));
+    to[lane] = down + 100 * is_down + 1000 * up + 100000 * is_up;
+    to[32 + lane] = pair == 3 && odd == (int)0xaaaaaaaa;
+}"""
+    to = torch.zeros(64, dtype=torch.int32)
+    cudasim.kernel(source)[1, 32](to)
+
+    def read(lane, source, is_in_range, each):
+        return (source if is_in_range else lane) * each + is_in_range * each * 100
+
+    downs = [read(lane, lane + 3, lane + 3 <= (lane & 16) + 9, 1) for lane in range(32)]
+    ups = [read(lane, lane - 3, lane - 3 >= (lane & 24) + 2, 1000) for lane in range(32)]
+    assert to.tolist() == [down + up for down, up in zip(downs, ups, strict=True)] + [1] * 32
+
+
 def test_shared_memory_is_named_by_32_bits_and_checked():
     source = r"""
 __global__ void beyond(int *to) {
