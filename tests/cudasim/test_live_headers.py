@@ -302,6 +302,22 @@ def test_what_is_not_there_is_refused_by_its_name(header, part):
         kernel(header, REFUSED[header][part]).build()
 
 
+def test_cub_is_beside_the_simulators_own_headers():
+    own = "#include <cuda/ptx>\n#include <cuda/barrier>\n#include <cuda/pipeline>\n#include <cuda/atomic>\n"
+    source = f"""#include <cub/warp/warp_reduce.cuh>
+{own}
+__global__ void both(int *y) {{
+    typedef cub::WarpReduce<int> W;
+    __shared__ typename W::TempStorage temp;
+    int sum = W(temp).Sum((int)threadIdx.x);
+    cuda::ptx::fence_proxy_async(cuda::ptx::space_shared);
+    cuda::atomic_ref<int, cuda::thread_scope_device>(*y).fetch_add(threadIdx.x ? 1 : sum);
+}}"""
+    y = torch.zeros(1, dtype=torch.int32)
+    cudasim.check(lambda: cudasim.kernel(source)[1, 32](y))
+    assert y.item() == sum(range(32)) + 31
+
+
 def test_the_page_lists_these_parts():
     text = PAGE.read_text()
     listed = {match[1]: match[2] for match in re.finditer(r"^\| `([^`]+)` \| (.*) \|", text, re.M)}
