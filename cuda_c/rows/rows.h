@@ -25,6 +25,9 @@ struct rows {
     struct operators after;
     int64_t v_features; /* in memory, of a row of v, which is at the first value */
     const void *again;  /* what operators after FGN_VALUES without a tensor read, with rows as v's */
+    bool has_second;    /* y is (batch, 1): last(second(...)), over the windows of a row (pooled_rows.cu) */
+    fgn_row_function second;
+    struct operators last;
 };
 
 /* Whether the function gives one value for each window. */
@@ -32,13 +35,21 @@ static inline __host__ __device__ bool reduces(fgn_row_function function) {
     return function < FGN_SOFTMAX;
 }
 
-/* Whether a thread's vector has whole windows, each with one result (small_windows.cu). */
+/* Whether a row's values are whole vectors in memory. */
+static inline bool are_vectors(const struct rows *rows) {
+    return rows->features % VALUES == 0 && is_aligned_16(rows->v) && operands_are_aligned(&rows->before);
+}
+
+/* Whether a thread's vector has whole windows, each with one result (pooling.h). */
 static inline bool are_small_windows(const struct rows *rows) {
     return reduces(rows->function) && !rows->between && (rows->window == 2 || rows->window == 4) &&
-           rows->features % VALUES == 0 && is_aligned_16(rows->v) && operands_are_aligned(&rows->before);
+           are_vectors(rows);
 }
 
 cudaError_t small_windows(const struct rows *rows, cudaStream_t stream);
+
+/* A reduction of what a reduction of windows gives. */
+cudaError_t pooled_rows(const struct rows *rows, cudaStream_t stream);
 
 /* The operators alone (values.cu). */
 cudaError_t values_forward(const struct rows *rows, cudaStream_t stream);

@@ -102,12 +102,17 @@ class FusedGraph:
         self.fixed += found.fixed
         has_one_value, read_again = False, None
         while rows is not None:
-            part = RowsPart(part, rows, len(inputs), owner, has_one_value)
-            self.fixed += rows.fixed
-            words, stopped = " → ".join([words, *rows.words]), rows.ends
-            nodes += rows.nodes
-            inputs += rows.inputs[1:]
-            has_one_value = rows.gives_one_value
+            of_part = [rows]
+            if rows.is_pooling and not has_one_value:
+                second = read_rows(rows.nodes[-1], modules, [*nodes, *rows.nodes], False, owner)
+                of_part += [second] if second is not None and second.is_reduction else []
+            part = RowsPart(part, rows, len(inputs), owner, has_one_value, *of_part[1:])
+            for rows in of_part:
+                self.fixed += rows.fixed
+                words, stopped = " → ".join([words, *rows.words]), rows.ends
+                nodes += rows.nodes
+                inputs += rows.inputs[1:]
+                has_one_value = rows.gives_one_value
             if rows.keeps_sum:
                 read_again = nodes[-len(rows.nodes) - 1]
                 break
