@@ -308,10 +308,10 @@ typedef struct fgn_rows {
     /* 0 except for FGN_VALUES: the length of v's rows in memory (0: features), and the elements where the
      * values begin and where operators without a tensor read v again. */
     long long v_features, first, again;
-    /* 1: y is (batch, 1): last(second(after(f(before(v))))); both reduce, and `last` has no operands. */
-    int has_second, last_count;
+    /* 1: y is (batch, 1). f and `second`, which is over all windows of a row, reduce; the operators `after`
+     * from number before_second on follow `second`, and have no operands. */
+    int has_second, before_second;
     fgn_row_function second;
-    fgn_pointwise last[FGN_MAX_POINTWISE];
 } fgn_rows;
 
 /* One launch, without a workspace. v and y: as above. between: NULL, or where u = before(v) is written,

@@ -162,7 +162,7 @@ class _Call(OneLaunch):
         if rows.second is not None:
             self.c_struct.has_second = 1
             self.c_struct.second = getattr(library, ROW_FUNCTIONS[rows.second].c_name)
-            write_steps(library, self.c_struct, "last", rows.last, {})
+            self.c_struct.before_second = len(rows.after)
         self.c_struct.type = getattr(library, C_TYPES[v.dtype])
         self.c_struct.vector_type = getattr(library, C_TYPES[vectors])
         if rows.half is not None:
@@ -170,7 +170,7 @@ class _Call(OneLaunch):
             self.c_struct.first, self.c_struct.again = rows.half * features, (1 - rows.half) * features
         places = [
             *write_steps(library, self.c_struct, "before", rows.before, operands),
-            *write_steps(library, self.c_struct, "after", rows.after, operands),
+            *write_steps(library, self.c_struct, "after", rows.after + rows.last, operands),
         ]
         places = [
             place

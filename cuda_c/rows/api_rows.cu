@@ -33,11 +33,13 @@ static fgn_status check_second(const fgn_rows *rows) {
     if ((int)rows->second < 0 || !reduces(rows->second) || !reduces(rows->function))
         return fail(FGN_INVALID_ARGUMENT, "function and second are %d and %d, expected two that reduce",
                     (int)rows->function, (int)rows->second);
-    fgn_status status = check_operators("last", rows->last_count, rows->last);
-    for (int i = 0; i < rows->last_count && status == FGN_OK; i++)
-        if (takes_channel(&rows->last[i]) || takes_tensor(&rows->last[i]))
-            status = fail(FGN_INVALID_ARGUMENT, "last[%d] has a vector or a tensor, expected none", i);
-    return status;
+    if (rows->before_second < 0 || rows->before_second > rows->after_count)
+        return fail(FGN_INVALID_ARGUMENT, "before_second is %d, expected 0 to %d, the operators after",
+                    rows->before_second, rows->after_count);
+    for (int i = rows->before_second; i < rows->after_count; i++)
+        if (takes_channel(&rows->after[i]) || takes_tensor(&rows->after[i]))
+            return fail(FGN_INVALID_ARGUMENT, "after[%d] has a vector or a tensor behind `second`", i);
+    return FGN_OK;
 }
 
 static fgn_status check_rows(const fgn_rows *rows) {
@@ -82,7 +84,7 @@ static struct rows rows_of(const fgn_rows *rows, const void *v, void *between, v
                       (const char *)v + rows->again * size,
                       rows->has_second != 0,
                       rows->second,
-                      without_others(list_of(rows->type, 1, rows->last_count, rows->last))};
+                      rows->before_second};
     return of;
 }
 

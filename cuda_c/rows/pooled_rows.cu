@@ -13,94 +13,108 @@
 #include "rows/pooling.h"
 #include "sim/launchers.h"
 
-struct pooled_rows_args {
-    struct rows rows;
-    int team;   /* threads for a row, a power of two */
-    int pieces; /* of a row: vectors of small windows, or windows */
-    int width;  /* of the accesses to a window that is a piece */
-};
-
-/* What the second function knows of one piece. Callers pass constants for `window`, 2, 4 or 0 for other
- * windows, and for `type`. */
-static __forceinline__ __device__ struct known
-known_of_piece(const struct pooled_rows_args *args, int64_t row, int piece, int window, fgn_type type) {
+/* What the second function knows of one part of a row: a vector of windows of 2 or 4, or one window. Callers
+ * pass constants for `window`, 2, 4 or 0 for other windows, and for `type`. */
+static __forceinline__ __device__ struct known known_of_part(const struct rows_args *args, int64_t row,
+                                                             int part, int window, fgn_type type) {
     const struct rows *rows = &args->rows;
     float value[VALUES] = {0.0f};
     struct channels channels = {0, 1, 1, 1};
     if (window > 0)
-        channels = pooled_vector(value, rows, row, piece * VALUES, window, type).channels;
-    else if (args->width == VALUES)
-        value[0] = pooled_window(rows, row, piece, VALUES, type);
+        channels = pooled_vector(value, rows, row, part * VALUES, window, type).channels;
+    else if (args->division.width == VALUES)
+        value[0] = pooled_window(rows, row, part, VALUES, type);
     else
-        value[0] = pooled_window(rows, row, piece, 1, type);
+        value[0] = pooled_window(rows, row, part, 1, type);
     return known_of_slot(rows->second, value, &channels);
 }
 
-static __forceinline__ __device__ void reduce_pieces(const struct pooled_rows_args *args, int window,
-                                                     fgn_type type) {
+static __forceinline__ __device__ void reduce_parts(const struct rows_args *args, int window, fgn_type type) {
     __shared__ struct known shared[WARPS];
     const struct rows *rows = &args->rows;
+    const struct division *division = &args->division;
     int thread = threadIdx.y * blockDim.x + threadIdx.x;
     griddepcontrol_wait();
     for (int64_t first = (int64_t)blockIdx.x * blockDim.y; first < rows->batch;
          first += (int64_t)gridDim.x * blockDim.y) { /* the whole block combines together */
         int64_t row = first + threadIdx.y;
-        struct known known = of_nothing(rows->second);
+        struct known known_here = of_nothing(rows->second);
         if (row < rows->batch)
 #pragma unroll 1
-            for (int piece = threadIdx.x; piece < args->pieces; piece += args->team)
-                known = combined(rows->second, known, known_of_piece(args, row, piece, window, type));
-        known = known_of_team(rows->second, known, args->team, thread, shared);
+            for (int part = threadIdx.x; part < division->parts; part += division->team)
+                known_here = combined(rows->second, known_here, known_of_part(args, row, part, window, type));
+        known_here = known_of_team(rows->second, known_here, division->team, thread, shared);
         if (row < rows->batch && threadIdx.x == 0) {
-            float result = result_of(rows->second, known, 1.0f / rows->windows);
-            result = operated_result(&rows->last, result, row, 0, type, rows->vector_type);
+            float result = result_of(rows->second, known_here, 1.0f / rows->windows);
+            result = operated_result(&rows->after, rows->before_second, count_of(&rows->after, AFTER), result,
+                                     row, 0, type, rows->vector_type);
             store_element(rows->y, row, result, type);
         }
     }
 }
 
 /* Callers pass a constant for `type`. */
-static __forceinline__ __device__ void reduce_pooled(const struct pooled_rows_args *args, fgn_type type) {
-    if (args->width == 2)
-        reduce_pieces(args, 2, type);
-    else if (args->width == 4)
-        reduce_pieces(args, 4, type);
+static __forceinline__ __device__ void reduce_pooled(const struct rows_args *args, fgn_type type) {
+    if (args->division.width == 2)
+        reduce_parts(args, 2, type);
+    else if (args->division.width == 4)
+        reduce_parts(args, 4, type);
     else
-        reduce_pieces(args, 0, type);
+        reduce_parts(args, 0, type);
 }
 
-__global__ void __launch_bounds__(THREADS) pooled_rows_float32_kernel(struct pooled_rows_args args) {
+#ifdef JIT_COMPILED
+
+extern "C" __global__ void __launch_bounds__(THREADS) jit_kernel(struct rows_args given) {
+    const struct rows_args args = {known_rows(given.rows), known.division};
+    reduce_pooled(&args, (fgn_type)known.type);
+}
+
+#else
+
+__global__ void __launch_bounds__(THREADS) pooled_rows_float32_kernel(struct rows_args args) {
     reduce_pooled(&args, FGN_FLOAT32);
 }
 
-__global__ void __launch_bounds__(THREADS) pooled_rows_float16_kernel(struct pooled_rows_args args) {
+__global__ void __launch_bounds__(THREADS) pooled_rows_float16_kernel(struct rows_args args) {
     reduce_pooled(&args, FGN_FLOAT16);
 }
 
-__global__ void __launch_bounds__(THREADS) pooled_rows_bfloat16_kernel(struct pooled_rows_args args) {
+__global__ void __launch_bounds__(THREADS) pooled_rows_bfloat16_kernel(struct rows_args args) {
     reduce_pooled(&args, FGN_BFLOAT16);
 }
 
-EARLY_LAUNCHER(pooled_rows_float32_kernel, struct pooled_rows_args)
-EARLY_LAUNCHER(pooled_rows_float16_kernel, struct pooled_rows_args)
-EARLY_LAUNCHER(pooled_rows_bfloat16_kernel, struct pooled_rows_args)
+EARLY_LAUNCHER(pooled_rows_float32_kernel, struct rows_args)
+EARLY_LAUNCHER(pooled_rows_float16_kernel, struct rows_args)
+EARLY_LAUNCHER(pooled_rows_bfloat16_kernel, struct rows_args)
 
 /* ---- The host ---- */
 
 #define BLOCKS_OF_POOLED (8 * MULTIPROCESSORS) /* as many as a large GPU holds at once */
 
-cudaError_t pooled_rows(const struct rows *rows, cudaStream_t stream) {
-    struct pooled_rows_args args = {*rows, 1, (int)rows->windows, 1};
+/* A row's parts are vectors, or windows. The width of small windows is theirs, that of others the accesses'.
+ */
+static struct division division_of_pooled(const struct rows *rows) {
+    struct division division = {0, 0, (int)rows->windows, 0, 0, 1};
     if (are_small_windows(rows)) {
-        args.pieces = (int)(rows->features / VALUES);
-        args.width = (int)rows->window;
+        division.parts = (int)(rows->features / VALUES);
+        division.width = (int)rows->window;
     } else if (rows->window % VALUES == 0 && are_vectors(rows)) {
-        args.width = VALUES;
+        division.width = VALUES;
     }
-    args.team = power_of_two_above(args.pieces, THREADS);
-    const dim3 block = {(unsigned)args.team, (unsigned)(THREADS / args.team), 1};
+    division.team = power_of_two_above(division.parts, THREADS);
+    return division;
+}
+
+cudaError_t pooled_rows(const struct rows *rows, cudaStream_t stream) {
+    const struct rows_args args = {*rows, division_of_pooled(rows)};
+    const unsigned team = (unsigned)args.division.team;
+    const dim3 block = {team, THREADS / team, 1};
     int64_t blocks = tiles(rows->batch, block.y);
     const dim3 grid = {(unsigned)(blocks < BLOCKS_OF_POOLED ? blocks : BLOCKS_OF_POOLED), 1, 1};
+    cudaError_t error;
+    if (launched_rows_jit("rows/pooled_rows.cu", rows, &args.division, &args, grid, block, 0, stream, &error))
+        return error;
     switch (rows->type) {
     case FGN_FLOAT16:
         return launch_pooled_rows_float16_kernel(grid, block, 0, stream, true, args);
@@ -110,3 +124,5 @@ cudaError_t pooled_rows(const struct rows *rows, cudaStream_t stream) {
         return launch_pooled_rows_float32_kernel(grid, block, 0, stream, true, args);
     }
 }
+
+#endif

@@ -4,17 +4,17 @@
 #include "rows/known.h"
 #include "rows/operated.h"
 
-/* Applies the operators to a vector's results. One that takes a tensor and has none reads the
- * function's result again, as in y * mish(y). */
-static __forceinline__ __device__ void operate_on_results(const struct operators *list, float *value,
-                                                          const struct gradient_row *place) {
+/* Applies the operators before the second function, if there is one, to a vector's results. One that takes a
+ * tensor and has none reads the function's result again, as in y * mish(y). */
+static __forceinline__ __device__ void operate_on_results(const struct operators *list, int count,
+                                                          float *value, const struct gradient_row *place) {
     end_step(value, VALUES);
     float result[VALUES];
 #pragma unroll
     for (int j = 0; j < VALUES; j++)
         result[j] = value[j];
 #pragma unroll STEPS_AT_ONCE
-    for (int i = 0; i < count_of(list, AFTER); i++) {
+    for (int i = 0; i < count; i++) {
         const fgn_pointwise step = step_of(list, AFTER, i);
         if (!takes_tensor(&step) || step.tensor)
             operate(step, value, place);
@@ -24,6 +24,11 @@ static __forceinline__ __device__ void operate_on_results(const struct operators
             apply_with_operands(multiply, value, VALUES, result, evenly_spaced, 1);
         end_step(value, VALUES);
     }
+}
+
+/* How many operators follow the first function. */
+static __forceinline__ __device__ int first_operators(const struct rows *rows) {
+    return rows->has_second ? rows->before_second : count_of(&rows->after, AFTER);
 }
 
 /* Computes the results of a vector and puts them in front. Callers pass a constant for `window`. */
@@ -52,7 +57,7 @@ pooled_vector(float *value, const struct rows *rows, int64_t row, int first, int
     results_of_vector(value, rows, window);
     struct gradient_row behind = {
         {first / window, 1, 1, VALUES / window}, row * rows->windows, type, rows->vector_type, false};
-    operate_on_results(&rows->after, value, &behind);
+    operate_on_results(&rows->after, first_operators(rows), value, &behind);
     return behind;
 }
 
@@ -75,6 +80,6 @@ static __forceinline__ __device__ float pooled_window(const struct rows *rows, i
         known = combined(rows->function, known, known_of_slot(rows->function, value, &place.channels));
     }
     float result = result_of(rows->function, known, 1.0f / rows->window);
-    return operated_result(&rows->after, result, row * rows->windows + window, window, type,
-                           rows->vector_type);
+    return operated_result(&rows->after, 0, first_operators(rows), result, row * rows->windows + window,
+                           window, type, rows->vector_type);
 }

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from fgn.fusing.alone import ProductPart, may_gain
-from fgn.fusing.finding import match, nothing_between
+from fgn.fusing.finding import MOST_STEPS, match, nothing_between
 from fgn.fusing.gates import read_gates
 from fgn.fusing.map_functions import is_convolution, is_group_norm, read_maps
 from fgn.fusing.maps_part import MapsPart
@@ -105,7 +105,8 @@ class FusedGraph:
             of_part = [rows]
             if rows.is_pooling and not has_one_value:
                 second = read_rows(rows.nodes[-1], modules, [*nodes, *rows.nodes], False, owner)
-                of_part += [second] if second is not None and second.is_reduction else []
+                if second is not None and second.is_reduction:
+                    of_part += [second] if len(rows.after) + len(second.after) <= MOST_STEPS else []
             part = RowsPart(part, rows, len(inputs), owner, has_one_value, *of_part[1:])
             for rows in of_part:
                 self.fixed += rows.fixed
