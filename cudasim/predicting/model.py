@@ -298,8 +298,10 @@ def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fit
 
 
 # Clocks in which a GPU starts a block: launches of 65536 blocks or more of 64 or 128 threads that did
-# different things took 1.21 to 1.25 for each (11 of an H100, 11 of an H200).
-_STARTED = 1.21
+# different things took 1.21 to 1.25 for each (11 of an H100, 11 of an H200). And those in which a
+# multiprocessor starts a warp: of launches of as many blocks of 256 threads, the quickest took 23.0 to 24.6
+# for each of its warps (rectifiers, a conversion, two additions).
+_STARTED, _STARTED_WARP = 1.21, 23.0
 
 
 def _busiest(code: MachineCode, sample: Sample, files: Statements) -> tuple[np.ndarray, np.ndarray]:
@@ -421,7 +423,8 @@ def _terms(
     l2_bytes += 32 * sample.scale * (local.lost * local.read + local.written)
     l2 = l2_bytes / (card.l2_bandwidth * fitted.l2)
     dram = traffic.dram_bytes(card) / (card.dram_bandwidth * fitted.dram)
-    starts = _STARTED * sample.total / card.clock_hz
+    start_of_one = max(_STARTED, _STARTED_WARP * sample.warps / card.multiprocessors)
+    starts = start_of_one * sample.total / card.clock_hz
     # What goes to DRAM goes through L2 meanwhile.
     # Atomics that meet in L2 go on while all else does, from when the first blocks get to them.
     updated = updating and updating + clocks_alone / card.clock_hz
