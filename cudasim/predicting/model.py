@@ -48,8 +48,9 @@ class Efficiencies:
     of its warps. phases: the part of a warp's waiting that barriers make all wait for. mma: the part of the
     tensor cores' rate that mma.sync has. atomic: clocks until floats may be added to a sector again.
     packet: sectors that L2 could take while it takes one sector of a line alone. l2, dram: parts of the
-    card's bytes per second. latency, dram_latency: factors of the cards' latencies, which are those of an
-    idle GPU. error: by which factor times are off, for two launches of three.
+    card's bytes per second. latency: a factor of the cards' latencies, which are those of an idle GPU.
+    dram_latency: of DRAM's when all its bandwidth is used. error: by which factor times are off, for two
+    launches of three.
     """
 
     norm: float = 2.3
@@ -67,7 +68,7 @@ class Efficiencies:
     l2: float = 1.05
     dram: float = 1.0
     latency: float = 1.07
-    dram_latency: float = 1.4
+    dram_latency: float = 2.0
     error: float = 1.15
     error_without_nvcc: float = 2.0
 
@@ -339,6 +340,10 @@ def predict_terms(
 ) -> Terms:
     """The terms of a launch whose blocks the card can hold."""
     updating = atomic_clocks(sample, sharing, atomic_lines(code, flow, files), fitted.atomic) / card.clock_hz
+    found = _terms(code, flow, sample, sharing, card, held, files, updating, fitted)
+    # Loads wait longer for a busier DRAM, by the square of its use: they queue once most of it is used.
+    used = min(1.0, found.dram / (found.seconds - found.launch))
+    fitted = replace(fitted, dram_latency=1.0 + (fitted.dram_latency - 1.0) * used**2)
     found = _terms(code, flow, sample, sharing, card, held, files, updating, fitted)
     if card.ncu_clock_hz == card.clock_hz:
         return found
