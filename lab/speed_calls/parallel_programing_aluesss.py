@@ -3,7 +3,7 @@
 from speed_calls.calls import at, i8, i32, integers, zeros
 
 REPOSITORY = "aluesss/Parallel-Programing"
-SIDE, FILTER = 1024, 3
+SIDE, FILTER = 2048, 3
 
 
 def grid(version):
