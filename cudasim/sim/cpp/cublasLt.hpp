@@ -139,9 +139,7 @@ inline cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *of, cublasC
                                                cudaDataType scalars) {
     return cublasLtMatmulDescInit(*of = new cublasLtMatmulDescOpaque_t, compute, scalars);
 }
-inline cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t of) {
-    return delete of, CUBLAS_STATUS_SUCCESS;
-}
+inline constexpr sim_destroys<cublasStatus_t, cublasLtMatmulDescOpaque_t> cublasLtMatmulDescDestroy;
 template <class T> cublasStatus_t sim_set_attribute(T &to, const void *from, size_t bytes) {
     if (bytes != sizeof(T))
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -194,9 +192,7 @@ inline cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *of, cud
                                                  uint64_t columns, int64_t ld) {
     return cublasLtMatrixLayoutInit(*of = new cublasLtMatrixLayoutOpaque_t, type, rows, columns, ld);
 }
-inline cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t of) {
-    return delete of, CUBLAS_STATUS_SUCCESS;
-}
+inline constexpr sim_destroys<cublasStatus_t, cublasLtMatrixLayoutOpaque_t> cublasLtMatrixLayoutDestroy;
 inline cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t of,
                                                        cublasLtMatrixLayoutAttribute_t which,
                                                        const void *from, size_t bytes) {
@@ -219,20 +215,13 @@ inline cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t of
         return sim_library_lacks(__func__, "attribute", which), CUBLAS_STATUS_NOT_SUPPORTED;
     }
 }
-inline cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreference_t) {
-    return CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *of) {
-    return *of = new cublasLtMatmulPreferenceOpaque_t, CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t of) {
-    return delete of, CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                           cublasLtMatmulPreferenceAttributes_t, const void *,
-                                                           size_t) {
-    return CUBLAS_STATUS_SUCCESS;
-}
+inline constexpr sim_ignores<cublasStatus_t, cublasLtMatmulPreference_t> cublasLtMatmulPreferenceInit;
+inline constexpr sim_creates<cublasStatus_t, cublasLtMatmulPreferenceOpaque_t> cublasLtMatmulPreferenceCreate;
+inline constexpr sim_destroys<cublasStatus_t, cublasLtMatmulPreferenceOpaque_t>
+    cublasLtMatmulPreferenceDestroy;
+inline constexpr sim_ignores<cublasStatus_t, cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
+                             const void *, size_t>
+    cublasLtMatmulPreferenceSetAttribute;
 
 /* ---- The product ---- */
 
