@@ -133,10 +133,6 @@ fgn_status fgn_plan_candidate(int version, int candidate, const fgn_chain *chain
     plan->chain = without_pointers(chain);
     if (chain->batch > 0)
         rung->plan(chain, device, plan);
-    /* The kernels behind the caller's product read vectors of one element; no others do. */
-    if (plan->product_bytes == 0 &&
-        (reads_one(chain->before_count, chain->before) || reads_one(chain->after_count, chain->after)))
-        return fail(FGN_NOT_SUPPORTED, "%s needs vectors of out_features elements (one)", rung->version.name);
     if (candidate > 0 && (plan->nanoseconds == 0.0 || plan->launch_count == 0))
         return fail(FGN_NOT_SUPPORTED, "%s has no candidate %d", rung->version.name, candidate);
     return FGN_OK;

@@ -107,7 +107,7 @@ typedef struct fgn_pointwise {
     float b;
     const void *channel; /* (out_features,) for the operators that name it, else unused */
     const void *tensor;  /* (batch, out_features) of y's type for those that name it; no chain multiplies */
-    int one; /* 1: channel has one element for all. Only rows and what follows a product read it */
+    int one;             /* 1: channel has one element for all. Gradients and feature maps refuse it */
 } fgn_pointwise;
 
 #define FGN_MAX_POINTWISE 8
@@ -308,6 +308,10 @@ typedef struct fgn_rows {
     /* 0 except for FGN_VALUES: the length of v's rows in memory (0: features), and the elements where the
      * values begin and where operators without a tensor read v again. */
     long long v_features, first, again;
+    /* 1: y is (batch, 1). f and `second`, which is over all windows of a row, reduce; the operators `after`
+     * from number before_second on follow `second`, and have no operands. */
+    int has_second, before_second;
+    fgn_row_function second;
 } fgn_rows;
 
 /* One launch, without a workspace. v and y: as above. between: NULL, or where u = before(v) is written,
@@ -329,8 +333,7 @@ typedef struct fgn_feature_maps {
     fgn_type type;        /* of v, y and tensors. Sums are float32 in all of them */
     fgn_type vector_type; /* FGN_FLOAT32 or `type` */
     int before_count, after_count;
-    const void *scale; /* (channels,) or NULL for ones */
-    const void *shift; /* (channels,) or NULL for zeros */
+    const void *scale, *shift; /* (channels,) or NULL for ones and zeros */
     /* Bit i: the vector of before[i] (after[i]) is (batch, channels), not one of (channels,) for all. */
     unsigned before_samples, after_samples;
     fgn_pointwise before[FGN_MAX_POINTWISE]; /* tensors are as v */
@@ -348,9 +351,8 @@ fgn_status fgn_feature_maps_forward(const fgn_feature_maps *maps, const void *v,
  * Two calls of the forward keep what the backward needs: fgn_forward() of the product alone (the chain with
  * groups 0 and no operators) writes v = x W^T + bias, and fgn_norm_forward() computes y from it:
  *     y = after(GroupNorm(before(v)))
- * They keep v, (batch, out_features) of the chain's type, and moments, (batch, groups, 2) float32: for
- * each row and group its mean and 1 / deviation. Without a norm y is before(v), and moments may be
- * NULL. */
+ * They keep v, (batch, out_features) of the chain's type, and moments, (batch, groups, 2) float32: for each
+ * row and group its mean and 1 / deviation. Without a norm y is before(v), and moments may be NULL. */
 fgn_status fgn_norm_forward(const fgn_chain *chain, const void *v, void *y, float *moments, void *stream);
 
 /* Where to write the gradients. One that is NULL is not computed. */
@@ -360,10 +362,9 @@ typedef struct fgn_gradients {
     void *weight;  /* (out_features, in_features), of the chain's type */
     void *bias;    /* (out_features,), and so are the others; of the chain's vector_type */
     void *norm_scale, *norm_shift;
-    void *before_channel[FGN_MAX_POINTWISE]; /* of the operators that have a channel vector */
-    void *after_channel[FGN_MAX_POINTWISE];
-    void *before_tensor[FGN_MAX_POINTWISE]; /* (batch, out_features), of the operators that have a tensor */
-    void *after_tensor[FGN_MAX_POINTWISE];
+    /* Of the operators that have a channel vector, and of those that have a tensor, (batch, out_features). */
+    void *before_channel[FGN_MAX_POINTWISE], *after_channel[FGN_MAX_POINTWISE];
+    void *before_tensor[FGN_MAX_POINTWISE], *after_tensor[FGN_MAX_POINTWISE];
 } fgn_gradients;
 
 /* The rungs of the backward, a ladder of its own. */

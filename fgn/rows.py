@@ -62,8 +62,9 @@ class Rows:
     `after` unless the function reduces, are (features,); otherwise those of `after` have an element for each
     window. window: the number of neighbouring features in one result, as in pooling; None for all. Features
     that fill no window are left out. eps: of RMSNorm and LayerNorm. keeps: whether u = before(v) is a second
-    result. half: for "values", 0 or 1: the half of each row of v; then `AGAIN` is the other half. operands:
-    the names of the steps' operands.
+    result. half: for "values", 0 or 1: the half of each row of v; then `AGAIN` is the other half. second: a
+    further function that reduces what the first one gives for its windows, as the sum of pooled values; last:
+    the steps after it, without operands. operands: the names of the steps' operands.
     """
 
     function: str
@@ -73,6 +74,8 @@ class Rows:
     eps: float = 0.0
     keeps: bool = False
     half: int | None = None
+    second: str | None = None
+    last: tuple[Pointwise, ...] = ()
     operands: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self):
@@ -88,6 +91,12 @@ class Rows:
             raise ValueError(f"half: expected None, 0 or 1, got {self.half!r}")
         if not is_function and (self.keeps or self.window is not None):
             raise ValueError("function: values have no window and keep no second result")
+        if self.second is not None:
+            reduces = self.second in ROW_FUNCTIONS and ROW_FUNCTIONS[self.second].reduces
+            if not (reduces and self.reduces and not self.keeps):
+                raise ValueError(f"second: expected a reduction after a reduction, got {self.second!r}")
+        if any(step.operand for step in self.last) or (self.last and self.second is None):
+            raise ValueError("last: expected steps without operands, after a second function")
         never = self.before + self.after if is_function and not self.reduces else self.before
         if any(step.tensor == AGAIN for step in never):
             raise ValueError(f"before, after: only steps behind values or a reduction read {AGAIN!r} again")
@@ -102,9 +111,13 @@ class Rows:
         """The number of values of a row of v that the function reads."""
         return v.shape[-1] if self.half is None else v.shape[-1] // 2
 
+    def windows_of(self, features: int) -> int:
+        """The number of values that the (first) function gives in a row."""
+        return features // (self.window or features) if self.reduces else features
+
     def results_of(self, features: int) -> int:
         """The number of values in a row of y."""
-        return features // (self.window or features) if self.reduces else features
+        return self.windows_of(features) if self.second is None else 1
 
     def by_torch(self, v: Tensor, operands: Mapping[str, Tensor] | None = None) -> Tensor:
         """The same by torch's own functions, in v's dtype."""
@@ -122,6 +135,10 @@ class Rows:
             operands[AGAIN] = y
         for step in self.after:
             y = step(y, operands.get(step.operand))
+        if self.second is not None:
+            y = ROW_FUNCTIONS[self.second].torch(y, self.eps)
+        for step in self.last:
+            y = step(y)
         return y
 
 
@@ -142,6 +159,10 @@ class _Call(OneLaunch):
         self.c_struct.batch, self.c_struct.features = batch, features
         self.c_struct.window, self.c_struct.eps = rows.window or features, rows.eps
         self.c_struct.function = getattr(library, ROW_FUNCTIONS[rows.function].c_name)
+        if rows.second is not None:
+            self.c_struct.has_second = 1
+            self.c_struct.second = getattr(library, ROW_FUNCTIONS[rows.second].c_name)
+            self.c_struct.before_second = len(rows.after)
         self.c_struct.type = getattr(library, C_TYPES[v.dtype])
         self.c_struct.vector_type = getattr(library, C_TYPES[vectors])
         if rows.half is not None:
@@ -149,7 +170,7 @@ class _Call(OneLaunch):
             self.c_struct.first, self.c_struct.again = rows.half * features, (1 - rows.half) * features
         places = [
             *write_steps(library, self.c_struct, "before", rows.before, operands),
-            *write_steps(library, self.c_struct, "after", rows.after, operands),
+            *write_steps(library, self.c_struct, "after", rows.after + rows.last, operands),
         ]
         places = [
             place
@@ -183,7 +204,7 @@ def _checked(rows: Rows, v: Tensor, given: Mapping[str, Tensor]):
     if features == 0 or (rows.half is not None and v.shape[1] % 2):
         expected = "1 feature or more" if rows.half is None else "two halves of 1 feature or more"
         raise ValueError(f"v: expected {expected}, got shape {tuple(v.shape)}")
-    results, vectors = rows.results_of(features), v.dtype
+    results, vectors = rows.windows_of(features), v.dtype
     for steps, size in ((rows.before, features), (rows.after, results)):
         for step in steps:
             if step.operand is None or step.tensor == AGAIN:

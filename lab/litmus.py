@@ -4,8 +4,8 @@
 
 DAT3M: a clone of https://github.com/hernanponcedeleon/Dat3M, whose `litmus/PTX` has the tests and whose
 `PTXv7_5-expected.csv` says of each whether its condition holds by the model of PTX 7.5. The result is
-`lab/records/litmus.csv`: names and verdicts, no code. A test's threads are warps of a kernel in CUDA C, those
-of another CTA in a block of their own. At each access to memory a warp asks a scheduler outside of the
+`lab/records/litmus.csv.xz`: names and verdicts, no code. A test's threads are warps of a kernel in CUDA C,
+those of another CTA in a block of their own. At each access to memory a warp asks a scheduler outside of the
 kernel, which the checker does not see, whether it is its turn, and all orders are run one after another.
 
 The simulator's memory is in step: a run shows what some order of the accesses gives. An outcome that the
@@ -28,6 +28,7 @@ from __future__ import annotations
 import argparse
 import csv
 import ctypes
+import lzma
 import re
 import subprocess
 import tempfile
@@ -43,7 +44,7 @@ import cudasim
 from cudasim.counting.faults import KernelWarning
 from fgn.measure.software import when_recorded
 
-RESULT = Path(__file__).parent / "records" / "litmus.csv"
+RESULT = Path(__file__).parent / "records" / "litmus.csv.xz"
 _VERDICTS = "dartagnan/src/test/resources/PTXv7_5-expected.csv"
 _MOST_ORDERS, _MOST_STEPS, _MOST_CHECKED = 200, 60, 60  # from either end of the list of orders
 _APART = 16  # places of 64 bytes for each variable, and registers for each thread
@@ -456,7 +457,7 @@ def main():
     print(Counter(row[2] for row in rows))
     if not given.only:
         when = when_recorded()
-        with RESULT.open("w", newline="") as file:
+        with lzma.open(RESULT, "wt", newline="") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(("test", "verdict", "result", "orders", "all_orders", "told", *when))
             writer.writerows((*row, *when.values()) for row in sorted(rows))

@@ -1,6 +1,6 @@
 """Real models: how many of their Linears and norms fgn.fuse() takes, and whether the results stay the same.
 
-    python lab/models.py --record lab/records/models.csv [--only bert,gpt2]
+    python lab/models.py --record lab/records/models.csv.xz [--only bert,gpt2]
 
 Every text model of the transformers library that its AutoModel builds from a small configuration (32
 features, two layers, random weights) runs in evaluation on the simulator, fused and not, on the same tokens.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import lzma
 import re
 import warnings
 from collections import Counter
@@ -163,7 +164,7 @@ def main():
         rows.append(tried(name, kind, recorded))
         print(*rows[-1].values(), sep=" | ", flush=True)
         if arguments.record:
-            with arguments.record.open("w", newline="") as file:
+            with lzma.open(arguments.record, "wt", newline="") as file:
                 writer = csv.DictWriter(file, COLUMNS)
                 writer.writeheader()
                 writer.writerows(rows)

@@ -159,7 +159,26 @@ NINTH = (
     "tim00631/Mandelbrot-with-CUDA",
     "zben777/warp-candidate-filter",
 )
+# From where the ninth ended: the rest of its list of files, then its words.
+TENTH = (
+    "1301f17/CUDA_image_filtering",
+    "AbdulrahmanA81/CudaPractice",
+    "aluesss/Parallel-Programing",
+    "BasselFakhry/Needleman-Wunsch_Algorithm_Implementation_for_GPU",
+    "DaeyangCho/cuda-ops-from-scratch",
+    "doombeaker/cuda-profiling-lab",
+    "henrywoo/mastering-cuda-in-one-week-dev",
+    "JeanJulesBigeard/cuda-mode",
+    "JustQJ/cuda-mode-learn",
+    "karta134033/CUDA_programming",
+    "RuixiangMa/gpu-performance-optimization",
+    "ThinamXx/cuda-mode",
+    "TyPetrochko/cpsc524-assign6",
+    "yuxin212/gpu-hw4",
+    "zilinch/100-day-CUDA-challenge",
+)
 SETS = {
+    "blind tenth": TENTH,
     "blind ninth": NINTH,
     "blind eighth": EIGHTH,
     "blind seventh": SEVENTH,

@@ -37,6 +37,7 @@ static inline int vector_places_of(const fgn_chain *chain) {
 
 struct ending {
     const void *from[MOST_VECTORS]; /* each (channels,) or NULL, see enum vector_number */
+    uint32_t ones;                  /* bit i: from[i] is one element, for all channels */
     int vectors;                    /* places of `from` that may be used */
     fgn_type vector_type;
     bool direct; /* vectors are float32 and read where they are */
@@ -60,6 +61,11 @@ static inline bool is_aligned_for_four(const void *y) {
     return (uintptr_t)y % (FOUR * sizeof(float)) == 0;
 }
 
+static inline void add_operand(struct ending *ending, int place, const fgn_pointwise *step) {
+    ending->from[place] = step->channel;
+    ending->ones |= (uint32_t)(takes_channel(step) && step->one) << place;
+}
+
 static struct ending ending_of(const fgn_chain *chain, void *y) {
     const struct condition always = {NULL, NULL, false};
     struct ending ending;
@@ -67,10 +73,11 @@ static struct ending ending_of(const fgn_chain *chain, void *y) {
     ending.from[BIAS] = chain->bias;
     ending.from[SCALE] = chain->norm_scale;
     ending.from[SHIFT] = chain->norm_shift;
+    int place = FIRST_OPERAND;
     for (int i = 0; i < chain->before_count; i++)
-        ending.from[FIRST_OPERAND + i] = chain->before[i].channel;
+        add_operand(&ending, place++, &chain->before[i]);
     for (int i = 0; i < chain->after_count; i++)
-        ending.from[FIRST_OPERAND + chain->before_count + i] = chain->after[i].channel;
+        add_operand(&ending, place++, &chain->after[i]);
     ending.vectors = vector_places_of(chain);
     ending.vector_type = chain->vector_type;
     ending.before = operators_before(chain);
@@ -114,12 +121,20 @@ static inline __device__ void point_to_vectors(const struct ending *ending, unsi
 /* This many vectors are read together, to wait for memory once. */
 #define VECTORS_TOGETHER 8
 
+/* A channel's place in a vector. */
+static __forceinline__ __device__ int64_t place_in_vector(const struct ending *ending, int number,
+                                                          int64_t channel) {
+    return ending->ones >> number & 1 ? 0 : channel;
+}
+
 /* Reads a channel's elements of the first vectors, as they are in memory. */
 static __forceinline__ __device__ void read_channel(uint32_t *bits, const struct ending *ending,
                                                     int64_t channel) {
 #pragma unroll
     for (int i = 0; i < VECTORS_TOGETHER; i++)
-        bits[i] = ending->from[i] ? element_bits(ending->from[i], channel, ending->vector_type) : 0;
+        bits[i] = ending->from[i] ? element_bits(ending->from[i], place_in_vector(ending, i, channel),
+                                                 ending->vector_type)
+                                  : 0;
 }
 
 /* Stores them as floats, `count` apart, and loads those of further vectors. */
@@ -132,7 +147,8 @@ static __forceinline__ __device__ void keep_channel(float *loaded, const uint32_
 #pragma unroll 1
     for (int i = VECTORS_TOGETHER; i < ending->vectors; i++)
         if (ending->from[i])
-            loaded[i * count] = element_at(ending->from[i], channel, ending->vector_type);
+            loaded[i * count] =
+                element_at(ending->from[i], place_in_vector(ending, i, channel), ending->vector_type);
 }
 
 /* Loads the vectors' values of `count` channels from `first` on, of any type. All threads of the block call

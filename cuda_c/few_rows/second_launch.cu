@@ -285,7 +285,7 @@ static struct end_args cut_rows(const fgn_chain *chain, const fgn_device *device
 
 bool second_launch_fits(const fgn_chain *chain, const fgn_device *device) {
     struct end_args args = cut_rows(chain, device);
-    return !args.ending.direct || chain->vector_type == FGN_FLOAT32;
+    return !args.ending.direct || (chain->vector_type == FGN_FLOAT32 && args.ending.ones == 0);
 }
 
 void plan_second_launch(const fgn_chain *chain, const fgn_device *device, int splits, fgn_plan *plan) {

@@ -21,6 +21,7 @@ struct vectors {
     int count;
     bool are_16_bit;                /* of the factors' type; else floats */
     const void *from[MOST_VECTORS]; /* NULL: a constant */
+    uint32_t ones;                  /* bit i: from[i] is one element, for all columns */
     float constant[MOST_VECTORS];
     int bias;
     int unscale;

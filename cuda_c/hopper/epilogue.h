@@ -42,13 +42,30 @@ static __device__ __forceinline__ void load_words(float *loaded, const void *fro
                                      : 0);
 }
 
+/* Fills the parts of vectors that are one element for all columns, which are not copied. */
+static __device__ __forceinline__ void fill_ones(const struct hopper_args *args, float *loaded,
+                                                 struct configuration config) {
+    int i = threadIdx.x % WARPGROUP;
+    fgn_type type = !args->vectors.are_16_bit           ? FGN_FLOAT32
+                    : config.factors == FLOAT16_FACTORS ? FGN_FLOAT16
+                                                        : FGN_BFLOAT16;
+#pragma unroll 1
+    for (int v = 0; args->vectors.ones >> v; v++)
+        if ((args->vectors.ones >> v & 1) && i < config.width)
+            loaded[v * config.width + i] = element_at(args->vectors.from[v], 0, type);
+}
+
 /* Starts to copy the part of every vector that belongs to a strip. */
 static __device__ __forceinline__ void load_vectors(const struct hopper_args *args, float *loaded,
                                                     int64_t first_column, struct configuration config) {
     int i = threadIdx.x % WARPGROUP;
     bool present = first_column + i < args->out_features;
+    if (!args->vectors.are_16_bit)
+        fill_ones(args, loaded, config);
     for (int v = 0; v < args->vectors.count; v++, loaded += config.width) {
         const void *from = args->vectors.from[v];
+        if (args->vectors.ones >> v & 1)
+            continue;
         if (from && args->vectors.are_16_bit)
             load_words(loaded, from, first_column, args->out_features, config);
         else if (from && i < config.width)
@@ -86,6 +103,7 @@ static __device__ __forceinline__ void unpack_vectors(const struct hopper_args *
             if (first + j < count && from[first + j] && i < config.width)
                 loaded[(first + j) * config.width + i] = value[j];
     }
+    fill_ones(args, loaded, config);
     bar_sync(1 + warpgroup, WARPGROUP);
 }
 

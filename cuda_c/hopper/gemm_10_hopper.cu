@@ -108,8 +108,13 @@ static int add_vector(struct vectors *vectors, const void *from, float otherwise
 
 /* The operands of operators; operators without one load nothing. */
 static void add_vectors(struct vectors *vectors, const fgn_pointwise *step, int count, int *numbers) {
-    for (int i = 0; i < count; i++)
-        numbers[i] = takes_channel(&step[i]) ? add_vector(vectors, step[i].channel, 0.0f) : NO_VECTOR;
+    for (int i = 0; i < count; i++) {
+        numbers[i] = NO_VECTOR;
+        if (takes_channel(&step[i])) {
+            vectors->ones |= (uint32_t)(step[i].one != 0) << vectors->count;
+            numbers[i] = add_vector(vectors, step[i].channel, 0.0f);
+        }
+    }
 }
 
 static struct vectors vectors_of(const fgn_chain *chain, const void *unscale, bool ends_later) {

@@ -148,6 +148,8 @@ static inline const char *step_refusal(const fgn_chain *chain, const fgn_device 
         return "a norm";
     if (tensors_of(chain))
         return "no operator that adds a tensor";
+    if (reads_one(chain->before_count, chain->before) || reads_one(chain->after_count, chain->after))
+        return "vectors of out_features elements (one)";
     if (chain->in_features % STEP_K != 0)
         return "a multiple of 64 input features";
     if (chain->out_features % COLUMNS_MULTIPLE != 0)

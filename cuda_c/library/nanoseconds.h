@@ -32,8 +32,8 @@ static inline struct cublas_times cublas_times_of(const fgn_chain *chain) {
                                             64,     7.069,   0,      0.0,   0.0,    0.0};
     const struct cublas_times of_tf32 = {6447.0, 422.6e3, 4843.0, 5.767,  1978.0, 1811.0, 631.9,
                                          128,    0.0,     1,      5600.0, 2850.0, 0.0};
-    const struct cublas_times of_float32 = {8381.0, 48.96e3, 1743.0, 7.91,   1516.0, 2648.0, 47.17,
-                                            32,     0.0,     8,      8533.0, 2881.0, 10.82};
+    const struct cublas_times of_float32 = {7983.0, 48.87e3, 1445.0, 10.54,  1075.0, 0.0, 69.56,
+                                            32,     0.0,     8,      5699.0, 2200.0, 14.8};
     if (chain->type != FGN_FLOAT32)
         return of_16_bits;
     return chain->precision == FGN_TF32 ? of_tf32 : of_float32;

@@ -29,6 +29,19 @@ static fgn_status check_places(const fgn_rows *rows) {
     return FGN_OK;
 }
 
+static fgn_status check_second(const fgn_rows *rows) {
+    if ((int)rows->second < 0 || !reduces(rows->second) || !reduces(rows->function))
+        return fail(FGN_INVALID_ARGUMENT, "function and second are %d and %d, expected two that reduce",
+                    (int)rows->function, (int)rows->second);
+    if (rows->before_second < 0 || rows->before_second > rows->after_count)
+        return fail(FGN_INVALID_ARGUMENT, "before_second is %d, expected 0 to %d, the operators after",
+                    rows->before_second, rows->after_count);
+    for (int i = rows->before_second; i < rows->after_count; i++)
+        if (takes_channel(&rows->after[i]) || takes_tensor(&rows->after[i]))
+            return fail(FGN_INVALID_ARGUMENT, "after[%d] has a vector or a tensor behind `second`", i);
+    return FGN_OK;
+}
+
 static fgn_status check_rows(const fgn_rows *rows) {
     if (!rows)
         return fail(FGN_INVALID_ARGUMENT, "rows is NULL");
@@ -45,7 +58,9 @@ static fgn_status check_rows(const fgn_rows *rows) {
         status = check_operators("before", rows->before_count, rows->before);
     if (status == FGN_OK)
         status = check_operators("after", rows->after_count, rows->after);
-    return status == FGN_OK ? check_places(rows) : status;
+    if (status == FGN_OK)
+        status = check_places(rows);
+    return status == FGN_OK && rows->has_second ? check_second(rows) : status;
 }
 
 static struct rows rows_of(const fgn_rows *rows, const void *v, void *between, void *y) {
@@ -66,7 +81,10 @@ static struct rows rows_of(const fgn_rows *rows, const void *v, void *between, v
                       without_others(list_of(rows->type, rows->features, rows->before_count, rows->before)),
                       without_others(list_of(rows->type, results, rows->after_count, rows->after)),
                       v_features_of(rows),
-                      (const char *)v + rows->again * size};
+                      (const char *)v + rows->again * size,
+                      rows->has_second != 0,
+                      rows->second,
+                      rows->before_second};
     return of;
 }
 
@@ -100,7 +118,8 @@ fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, 
         return FGN_OK;
     struct rows of = rows_of(rows, v, between, y);
     int size = (int)element_bytes(rows->type);
-    int64_t v_bytes = size * of.batch * of.v_features, y_bytes = size * of.batch * of.after.channels;
+    int64_t v_bytes = size * of.batch * of.v_features;
+    int64_t y_bytes = size * of.batch * (of.has_second ? 1 : of.after.channels);
     status = check_aligned("v", v, size);
     if (status == FGN_OK)
         status = check_aligned("y", y, size);
@@ -110,8 +129,9 @@ fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, 
         status = check_operands_after(rows);
     if (status == FGN_OK)
         status = check_no_overlap("v", v, v_bytes, y, y_bytes);
-    if (status == FGN_OK && between && rows->function == FGN_VALUES)
-        status = fail(FGN_INVALID_ARGUMENT, "between is given, expected NULL for FGN_VALUES");
+    if (status == FGN_OK && between && (rows->function == FGN_VALUES || rows->has_second))
+        status =
+            fail(FGN_INVALID_ARGUMENT, "between is given, expected NULL for FGN_VALUES or a second function");
     if (status == FGN_OK && between) {
         status = check_aligned("between", between, size);
         if (status == FGN_OK && overlap(v, v_bytes, between, v_bytes))
@@ -126,7 +146,8 @@ fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, 
     if (status == FGN_OK)
         status = check_tensors(y, y_bytes, rows->before_count, rows->before, size * of.batch * of.features);
     if (status == FGN_OK)
-        status = check_tensors(y, y_bytes, rows->after_count, rows->after, y_bytes);
+        status =
+            check_tensors(y, y_bytes, rows->after_count, rows->after, size * of.batch * of.after.channels);
     if (status != FGN_OK)
         return status;
     return status_of(rows_forward(&of, (cudaStream_t)stream), "rows");

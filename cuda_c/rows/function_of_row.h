@@ -96,7 +96,9 @@ static __forceinline__ __device__ void store_result(const struct rows_args *args
     int64_t at = row * rows->windows + window;
     if (row >= rows->batch || window >= rows->windows || (threadIdx.x & (args->division.team - 1)) != 0)
         return;
-    store_element(rows->y, at, operated_result(&rows->after, result, at, window, type, rows->vector_type),
+    store_element(rows->y, at,
+                  operated_result(&rows->after, 0, count_of(&rows->after, AFTER), result, at, window, type,
+                                  rows->vector_type),
                   type);
 }
 

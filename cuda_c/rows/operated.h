@@ -122,15 +122,15 @@ static CALLED __device__ float operated_once(fgn_pointwise step, float value, in
     return value;
 }
 
-/* Applies the operators behind a function that reduces. One that takes a tensor and has none reads the
- * function's result again, as in y * mish(y). */
-static __forceinline__ __device__ float operated_result(const struct operators *list, float result,
-                                                        int64_t at, int64_t channel, fgn_type type,
-                                                        fgn_type vector_type) {
+/* Applies the operators from `begin` to `end` behind a function that reduces. One that takes a tensor and has
+ * none reads the function's result again, as in y * mish(y). */
+static __forceinline__ __device__ float operated_result(const struct operators *list, int begin, int end,
+                                                        float result, int64_t at, int64_t channel,
+                                                        fgn_type type, fgn_type vector_type) {
     end_step(&result, 1);
     float value = result;
 #pragma unroll STEPS_AT_ONCE
-    for (int i = 0; i < count_of(list, AFTER); i++) {
+    for (int i = begin; i < end; i++) {
         const fgn_pointwise step = step_of(list, AFTER, i);
         if (!takes_tensor(&step) || step.tensor)
             value = operated_once(step, value, at, channel, type, vector_type);

@@ -60,6 +60,8 @@ static struct rows_launch launch_of_rows(const struct rows *rows) {
 cudaError_t rows_forward(const struct rows *rows, cudaStream_t stream) {
     if (rows->function == FGN_VALUES)
         return values_forward(rows, stream);
+    if (rows->has_second)
+        return pooled_rows(rows, stream);
     if (are_small_windows(rows))
         return small_windows(rows, stream);
     struct rows_launch launch = launch_of_rows(rows);

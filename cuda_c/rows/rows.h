@@ -25,6 +25,9 @@ struct rows {
     struct operators after;
     int64_t v_features; /* in memory, of a row of v, which is at the first value */
     const void *again;  /* what operators after FGN_VALUES without a tensor read, with rows as v's */
+    bool has_second;    /* y is (batch, 1): `second` is over the windows of a row (pooled_rows.cu) */
+    fgn_row_function second;
+    int before_second; /* of the operators after the first function */
 };
 
 /* Whether the function gives one value for each window. */
@@ -32,13 +35,21 @@ static inline __host__ __device__ bool reduces(fgn_row_function function) {
     return function < FGN_SOFTMAX;
 }
 
-/* Whether a thread's vector has whole windows, each with one result (small_windows.cu). */
+/* Whether a row's values are whole vectors in memory. */
+static inline bool are_vectors(const struct rows *rows) {
+    return rows->features % VALUES == 0 && is_aligned_16(rows->v) && operands_are_aligned(&rows->before);
+}
+
+/* Whether a thread's vector has whole windows, each with one result (pooling.h). */
 static inline bool are_small_windows(const struct rows *rows) {
     return reduces(rows->function) && !rows->between && (rows->window == 2 || rows->window == 4) &&
-           rows->features % VALUES == 0 && is_aligned_16(rows->v) && operands_are_aligned(&rows->before);
+           are_vectors(rows);
 }
 
 cudaError_t small_windows(const struct rows *rows, cudaStream_t stream);
+
+/* A reduction of what a reduction of windows gives. */
+cudaError_t pooled_rows(const struct rows *rows, cudaStream_t stream);
 
 /* The operators alone (values.cu). */
 cudaError_t values_forward(const struct rows *rows, cudaStream_t stream);
@@ -49,7 +60,7 @@ cudaError_t rows_forward(const struct rows *rows, cudaStream_t stream);
 /* What is the same in all calls of a kernel that is compiled for one. */
 struct rows_facts {
     int type, vector_type, function, keeps;
-    int features, windows, window, v_features;
+    int features, windows, window, v_features, second, before_second;
     struct division division; /* of an operator alone: its width */
     struct known_list before, after;
 };
@@ -60,9 +71,19 @@ static inline bool launched_rows_jit(const char *file, const struct rows *rows,
                                      const struct division *division, const void *args, dim3 grid, dim3 block,
                                      int64_t turns, cudaStream_t stream, cudaError_t *error) {
     const struct rows_facts facts = {
-        (int)rows->type,     (int)rows->vector_type,       (int)rows->function,         rows->between != NULL,
-        (int)rows->features, (int)rows->windows,           (int)rows->window,           (int)rows->v_features,
-        *division,           known_list_of(&rows->before), known_list_of(&rows->after),
+        (int)rows->type,
+        (int)rows->vector_type,
+        (int)rows->function,
+        rows->between != NULL,
+        (int)rows->features,
+        (int)rows->windows,
+        (int)rows->window,
+        (int)rows->v_features,
+        rows->has_second ? (int)rows->second : -1,
+        rows->before_second,
+        *division,
+        known_list_of(&rows->before),
+        known_list_of(&rows->after),
     };
     const struct jit_call call = {file, (const int *)&facts, sizeof facts / sizeof(int), args, grid, block, 0,
                                   turns};
@@ -84,6 +105,9 @@ static __forceinline__ __device__ struct rows known_rows(struct rows rows) {
     rows.windows = known.windows;
     rows.window = known.window;
     rows.v_features = known.v_features;
+    rows.has_second = known.second >= 0;
+    rows.second = (fgn_row_function)known.second;
+    rows.before_second = known.before_second;
     return rows;
 }
 

@@ -8,68 +8,21 @@
  *
  * Limit: memory. */
 #include "ptx/griddepcontrol.h"
-#include "rows/known.h"
-#include "rows/operated.h"
+#include "rows/pooling.h"
 #include "sim/launchers.h"
 
 struct small_windows_args {
     struct rows rows;
 };
 
-/* Applies the operators to a vector's results. One that takes a tensor and has none reads the
- * function's result again, as in y * mish(y). */
-static __forceinline__ __device__ void operate_on_results(const struct operators *list, float *value,
-                                                          const struct gradient_row *place) {
-    end_step(value, VALUES);
-    float result[VALUES];
-#pragma unroll
-    for (int j = 0; j < VALUES; j++)
-        result[j] = value[j];
-#pragma unroll STEPS_AT_ONCE
-    for (int i = 0; i < count_of(list, AFTER); i++) {
-        const fgn_pointwise step = step_of(list, AFTER, i);
-        if (!takes_tensor(&step) || step.tensor)
-            operate(step, value, place);
-        else if (is_kind(&step, FGN_ADD_TENSOR))
-            apply_with_operands(add, value, VALUES, result, evenly_spaced, 1);
-        else
-            apply_with_operands(multiply, value, VALUES, result, evenly_spaced, 1);
-        end_step(value, VALUES);
-    }
-}
-
-/* Computes the results of a vector and puts them in front. Callers pass a constant for `window`. */
-static __forceinline__ __device__ void results_of_vector(float *value, const struct rows *rows, int window) {
-    struct channels all = {0, 1, VALUES, VALUES};
-#pragma unroll
-    for (int i = 0; i < VALUES / window; i++) {
-        float of_window[VALUES];
-#pragma unroll
-        for (int j = 0; j < VALUES; j++) /* the window's first value again where it has fewer than a vector */
-            of_window[j] = value[i * window + (j < window ? j : 0)];
-        all.width = 1;
-        all.count = window;
-        value[i] = result_of(rows->function, known_of_slot(rows->function, of_window, &all), 1.0f / window);
-    }
-}
-
 /* Callers pass constants for `window` and `type`. */
 static __forceinline__ __device__ void pool(const struct rows *rows, int window, fgn_type type) {
-    const int results = VALUES / window;
     const unsigned vectors = (unsigned)(rows->features / VALUES);
     griddepcontrol_wait();
     for (struct turn turn = first_turn(vectors); turn.row < rows->batch; take_turn(&turn, vectors)) {
         int64_t row = turn.row;
-        int first = (int)turn.vector * VALUES;
-        struct gradient_row place = {
-            {first, 1, VALUES, VALUES}, row * rows->features, type, rows->vector_type, false};
         float value[VALUES];
-        load_values(value, rows->v, place.row_start, &place.channels, type);
-        operate_all(&rows->before, BEFORE, value, &place);
-        results_of_vector(value, rows, window);
-        struct gradient_row behind = {
-            {first / window, 1, 1, results}, row * rows->windows, type, rows->vector_type, false};
-        operate_on_results(&rows->after, value, &behind);
+        struct gradient_row behind = pooled_vector(value, rows, row, (int)turn.vector * VALUES, window, type);
         store_values(rows->y, behind.row_start, value, &behind.channels, type);
     }
 }

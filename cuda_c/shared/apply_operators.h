@@ -1,7 +1,7 @@
 /* A chain's list of pointwise operators, applied to values of y that a thread holds in registers.
  *
- * A value's place in y decides which element of a channel vector, or of a tensor like y, it meets.
- * shared/pointwise.h defines the operators. */
+ * A value's place in y decides which element of a channel vector, or of a tensor like y, it meets. A vector
+ * of one element (`one`) has the same for all. shared/pointwise.h defines the operators. */
 #pragma once
 
 #include "shared/apply_operator.h"
@@ -40,7 +40,8 @@ static __forceinline__ __device__ void apply_operators(const struct operators *l
         if (step->kind == FGN_ADD_TENSOR)
             add_tensor(list, step, value, count, at);
         else
-            apply_operator_with(step, value, count, (const float *)step->channel + at.channel, evenly_spaced,
-                                at.channel_step);
+            apply_operator_with(step, value, count,
+                                (const float *)step->channel + (step->one ? 0 : at.channel), evenly_spaced,
+                                step->one ? 0 : at.channel_step);
     }
 }

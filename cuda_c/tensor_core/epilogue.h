@@ -83,8 +83,9 @@ static __forceinline__ __device__ void apply_to_values(const struct operators *l
         if (step->kind == FGN_ADD_TENSOR)
             add_tensor_to_values(list, step, at, rows, value, count);
         else
-            apply_operator_with(step, value, count, operand_of(step->channel, at), column_of_value,
-                                last_operand(at));
+            apply_operator_with(step, value, count,
+                                step->one ? (const float *)step->channel : operand_of(step->channel, at),
+                                column_of_value, step->one ? 0 : last_operand(at));
     }
 }
 

@@ -278,8 +278,6 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
             space = _SPACES.get(instruction.name)
             if where is None or space is None or (*where, *space) not in counted:
                 continue
-            if "matrix_sync" in row_of(where):  # a fragment of a matrix: a lane has not what it has loaded
-                continue
             key = (*where, *space)
             moving[key][runs[index]] += instruction.bytes
             least_width[key] = min(least_width[key], instruction.bytes)

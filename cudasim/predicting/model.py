@@ -48,8 +48,9 @@ class Efficiencies:
     of its warps. phases: the part of a warp's waiting that barriers make all wait for. mma: the part of the
     tensor cores' rate that mma.sync has. atomic: clocks until floats may be added to a sector again.
     packet: sectors that L2 could take while it takes one sector of a line alone. l2, dram: parts of the
-    card's bytes per second. latency, dram_latency: factors of the cards' latencies, which are those of an
-    idle GPU. error: by which factor times are off, for two launches of three.
+    card's bytes per second. latency: a factor of the cards' latencies, which are those of an idle GPU.
+    dram_latency: of DRAM's when all its bandwidth is used. error: by which factor times are off, for two
+    launches of three.
     """
 
     norm: float = 2.3
@@ -67,7 +68,7 @@ class Efficiencies:
     l2: float = 1.05
     dram: float = 1.0
     latency: float = 1.07
-    dram_latency: float = 1.4
+    dram_latency: float = 2.0
     error: float = 1.15
     error_without_nvcc: float = 2.0
 
@@ -298,8 +299,10 @@ def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fit
 
 
 # Clocks in which a GPU starts a block: launches of 65536 blocks or more of 64 or 128 threads that did
-# different things took 1.21 to 1.25 for each (11 of an H100, 11 of an H200).
-_STARTED = 1.21
+# different things took 1.21 to 1.25 for each (11 of an H100, 11 of an H200). And those in which a
+# multiprocessor starts a warp: of launches of as many blocks of 256 threads, the quickest took 23.0 to 24.6
+# for each of its warps (rectifiers, a conversion, two additions).
+_STARTED, _STARTED_WARP = 1.21, 23.0
 
 
 def _busiest(code: MachineCode, sample: Sample, files: Statements) -> tuple[np.ndarray, np.ndarray]:
@@ -337,6 +340,10 @@ def predict_terms(
 ) -> Terms:
     """The terms of a launch whose blocks the card can hold."""
     updating = atomic_clocks(sample, sharing, atomic_lines(code, flow, files), fitted.atomic) / card.clock_hz
+    found = _terms(code, flow, sample, sharing, card, held, files, updating, fitted)
+    # Loads wait longer for a busier DRAM, by the square of its use: they queue once most of it is used.
+    used = min(1.0, found.dram / (found.seconds - found.launch))
+    fitted = replace(fitted, dram_latency=1.0 + (fitted.dram_latency - 1.0) * used**2)
     found = _terms(code, flow, sample, sharing, card, held, files, updating, fitted)
     if card.ncu_clock_hz == card.clock_hz:
         return found
@@ -421,7 +428,8 @@ def _terms(
     l2_bytes += 32 * sample.scale * (local.lost * local.read + local.written)
     l2 = l2_bytes / (card.l2_bandwidth * fitted.l2)
     dram = traffic.dram_bytes(card) / (card.dram_bandwidth * fitted.dram)
-    starts = _STARTED * sample.total / card.clock_hz
+    start_of_one = max(_STARTED, _STARTED_WARP * sample.warps / card.multiprocessors)
+    starts = start_of_one * sample.total / card.clock_hz
     # What goes to DRAM goes through L2 meanwhile.
     # Atomics that meet in L2 go on while all else does, from when the first blocks get to them.
     updated = updating and updating + clocks_alone / card.clock_hz

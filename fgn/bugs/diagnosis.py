@@ -304,24 +304,15 @@ def _norm_mistakes(chain: Chain) -> Iterator[Rule]:
             v, p, mean, variance * n / max(n - 1, 1)
         )
 
-    def across_batch(v, p):
-        grouped, _, _ = moments(v)
-        mean = grouped.mean((0, 2), keepdim=True)
-        return "statistics were taken across the batch, not for each sample", norm(
-            v, p, mean, grouped.var((0, 2), correction=0, keepdim=True)
-        )
+    def over(dims: tuple[int, ...], sentence: str) -> Rule:
+        """Statistics over other dimensions of (batch, groups, channels)."""
 
-    def by_channel(v, p):
-        grouped, _, _ = moments(v)
-        return "statistics were taken for each channel across the batch, as BatchNorm's are", norm(
-            v, p, grouped.mean(0, keepdim=True), grouped.var(0, correction=0, keepdim=True)
-        )
+        def rule(v, p):
+            grouped, _, _ = moments(v)
+            mean, variance = grouped.mean(dims, keepdim=True), grouped.var(dims, correction=0, keepdim=True)
+            return sentence, norm(v, p, mean, variance)
 
-    def by_sample(v, p):
-        grouped, _, _ = moments(v)
-        return "statistics were taken over all groups of a sample, as LayerNorm's are", norm(
-            v, p, grouped.mean((1, 2), keepdim=True), grouped.var((1, 2), correction=0, keepdim=True)
-        )
+        return rule
 
     def eps_outside(v, p):
         _, mean, variance = moments(v)
@@ -359,7 +350,11 @@ def _norm_mistakes(chain: Chain) -> Iterator[Rule]:
         bare = {name: value for name, value in p.items() if not name.startswith("norm_")}
         return "the norm's weight and bias were left out", norm(v, bare, mean, variance)
 
-    yield from (unbiased, across_batch, by_channel, by_sample, eps_outside, without_eps, without_mean)
+    yield unbiased
+    yield over((0, 2), "statistics were taken across the batch, not for each sample")
+    yield over((0,), "statistics were taken for each channel across the batch, as BatchNorm's are")
+    yield over((1, 2), "statistics were taken over all groups of a sample, as LayerNorm's are")
+    yield from (eps_outside, without_eps, without_mean)
     yield from (without_division, affine_by_group, affine_swapped, without_affine)
     for sentence, steps in _wrong_steps(chain.after):
         yield lambda v, p, sentence=sentence, steps=steps: (

@@ -1,12 +1,12 @@
 """The gallery of broken kernels: mistakes that people make with these chains, each planted in a right kernel.
 
 `bugs/right/` has right kernels for the three chains: a `.cu` file for each kernel, and beside it its host
-side, a `.py` file that decides grid and arguments. Each file in `bugs/` is one of these with one mistake, and
-a comment on top that explains it. `bugs/bugs.csv` is the table: the mistake, the data of data.py that
-shows it, and what finds it.
+side, a `.py` file that decides grid and arguments. Each mistake is a `.diff` file in `bugs/`: a text that
+explains it, and what it changes in one of these. `bugs/bugs.csv` is the table: the mistake, the data of
+data.py that shows it, and what finds it.
 
     fgn.bugs.gallery.run("unbiased_variance")     runs the chain with it on the simulator; prints as a report
-    fgn.bugs.gallery.source("unbiased_variance")  the broken one, without the comment that tells
+    fgn.bugs.gallery.source("unbiased_variance")  the broken one, which does not tell what is wrong
     fgn.bugs.gallery.diff("unbiased_variance")    what was changed in the right one
     fgn.bugs.gallery.quiz(8)                      asks for the line and the kind; its tell() gives the answer
     fgn.bugs.gallery.run_all()                    all of them: a table
@@ -16,11 +16,8 @@ A chain runs under the checkers of `fgn.check()`, and its two parts are then com
 
 from __future__ import annotations
 
-import difflib
 import html
-import re
 from dataclasses import dataclass
-from pathlib import Path
 
 import pandas as pd
 import torch
@@ -32,7 +29,7 @@ from cudasim.source import Source
 from fgn.bugs.data import DATA
 from fgn.bugs.diagnosis import Diagnosis, diagnose_norm, diagnose_product
 from fgn.bugs.hosts import host_of, kernel_of, values_for_hosts
-from fgn.bugs.planted import BUGS, COMPARISON, FOLDER, KERNELS, RIGHT, Bug, find_bug, kinds, table
+from fgn.bugs.planted import BUGS, COMPARISON, KERNELS, RIGHT, Bug, find_bug, kinds, table
 from fgn.chains import find
 from fgn.teaching import asking
 
@@ -42,11 +39,9 @@ __all__ = [
     "Bug",
     "Finding",
     "Quiz",
-    "changed_lines",
     "diff",
     "find_bug",
     "kinds",
-    "parts",
     "quiz",
     "run",
     "run_all",
@@ -85,13 +80,9 @@ def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None 
     described, x, parameters = DATA[data or (planted.data if planted else "ordinary")](find(chain).name)
 
     def launch(name: str, given: Tensor) -> Tensor:
-        kernel_file, host_file = (RIGHT / f"{name}{suffix}" for suffix in (".cu", ".py"))
-        if planted and Path(planted.right).stem == name:
-            broken = planted.files
-            kernel_file, host_file = broken.get(kernel_file, kernel_file), broken.get(host_file, host_file)
+        host = host_of(*_text_of(planted, f"{name}.py"))
         p = values_for_hosts(described, x, parameters)
-        host = host_of(host_file, host_file.read_text())
-        return host.launch(kernel_of(kernel_file, kernel_file.read_text()), given, p)
+        return host.launch(kernel_of(*_text_of(planted, f"{name}.cu")), given, p)
 
     product, norm = KERNELS[chain]
     # A kernel that writes where it reads must not change the comparison's inputs. Rows far apart are only
@@ -107,6 +98,14 @@ def run(bug: str | int | Bug | None, chain: str | None = None, data: str | None 
     except KernelFault as fault:
         return Finding(fault.kind, fault=fault)
     return Finding(COMPARISON, diagnosis=diagnosis) if diagnosis else Finding()
+
+
+def _text_of(planted: Bug | None, right: str) -> tuple[str, str]:
+    """The name and the text of a right file, or of the broken one in its place."""
+    if planted and right in planted.files:
+        broken = planted.files[right]
+        return broken.name, broken.text
+    return right, (RIGHT / right).read_text()
 
 
 def run_all() -> pd.DataFrame:
@@ -130,18 +129,9 @@ def run_all() -> pd.DataFrame:
 # Looking
 
 
-def parts(path: Path) -> tuple[str, str, int]:
-    """A file's top comment, the text after it, and the number of that text's first line."""
-    text = path.read_text()
-    top = re.match(r'(?:/\*|""")(.*?)(?:\*/|""")\s*', text, re.S)
-    comment = re.sub(r"^ \* ?", "", top[1], flags=re.M)
-    return comment.strip(), text[top.end() :], 1 + text.count("\n", 0, top.end())
-
-
 def story(bug: str | int | Bug) -> str:
-    """The comment on top of a bug's file: the mistake, why people make it, what they see and how it is
-    found."""
-    return parts(FOLDER / find_bug(bug).file)[0]
+    """The mistake, why people make it, what they see and how it is found."""
+    return find_bug(bug).story
 
 
 class _Code(Source):
@@ -155,45 +145,21 @@ class _Diff(_Code):
 
 
 def source(bug: str | int | Bug) -> Source:
-    """The broken file with the line numbers of reports, without the comment that tells what is wrong."""
-    path = FOLDER / find_bug(bug).file
-    _, text, first = parts(path)
-    numbered = "".join(f"{n:3}  {line}" for n, line in enumerate(text.splitlines(keepends=True), first))
-    return (Source if path.suffix == ".cu" else _Code)(numbered)
+    """The broken file with the line numbers of reports."""
+    broken = find_bug(bug).broken
+    numbered = "".join(f"{n:3}  {line}" for n, line in enumerate(broken.text.splitlines(keepends=True), 1))
+    return (Source if broken.name.endswith(".cu") else _Code)(numbered)
 
 
-def diff(bug: str | int | Bug, context: int = 2) -> Source:
+def diff(bug: str | int | Bug) -> Source:
     """What the mistake changes in the right file."""
-    text = ""
-    for right, broken in find_bug(bug).files.items():
-        lines = (parts(path)[1].splitlines() for path in (right, broken))
-        names = f"right/{right.name}", broken.name
-        head, *pieces = "\n".join(difflib.unified_diff(*lines, *names, "", "", context, "")).split("\n@@")
-        text += head + "\n  …".join(piece.partition("@@")[2] for piece in pieces) + "\n"
-    return _Diff(text)
+    return _Diff(find_bug(bug).diff)
 
 
 # ------------------------------------------------------------------------------------------------------------
 # The quiz: a broken kernel asks for the line and the kind before it tells
 
 NEAR = 2  # lines that an answer may be off
-
-
-def changed_lines(bug: Bug) -> set[int]:
-    """The lines of the broken file, by its own numbers, that have the mistake.
-
-    If the mistake leaves out lines, these are the lines in their place.
-    """
-    lines: set[int] = set()
-    for right, broken in bug.files.items():
-        if broken.suffix == ".py" and bug.file.endswith(".cu"):
-            continue
-        (_, before, _), (_, after, first) = (parts(path) for path in (right, broken))
-        matcher = difflib.SequenceMatcher(None, before.splitlines(), after.splitlines(), autojunk=False)
-        for kind, _, _, begin, end in matcher.get_opcodes():
-            if kind != "equal":
-                lines |= set(range(first + begin, first + max(end, begin + 1)))
-    return lines
 
 
 class Quiz(asking.Question):
@@ -210,7 +176,7 @@ class Quiz(asking.Question):
 
     def is_right(self) -> tuple[bool, bool]:
         """Whether the answer's line is at most two from a changed one, and whether its kind is right."""
-        near = any(abs(self.given["line"] - line) <= NEAR for line in changed_lines(self.bug))
+        near = any(abs(self.given["line"] - line) <= NEAR for line in self.bug.broken.changed)
         return near, self.given["kind"] == self.bug.found_by
 
     def _repr_html_(self) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 from torch import Tensor
@@ -39,13 +37,12 @@ def values_for_hosts(chain: Chain, x: Tensor, parameters: dict[str, Tensor]) -> 
 
 
 @functools.cache
-def kernel_of(path: Path, text: str) -> Kernel:
-    return kernel(text, file=path.name)
+def kernel_of(file: str, text: str) -> Kernel:
+    return kernel(text, file=file)
 
 
 @functools.cache
-def host_of(path: Path, text: str) -> ModuleType:
-    specification = importlib.util.spec_from_file_location(f"{path.parent.name}_{path.stem}", path)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
+def host_of(file: str, text: str) -> ModuleType:
+    module = ModuleType(file.removesuffix(".py"))
+    exec(compile(text, file, "exec"), module.__dict__)
     return module

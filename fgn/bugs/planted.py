@@ -1,8 +1,12 @@
-"""The planted mistakes: the file of each, the data that show it, and what finds it, from `bugs/bugs.csv`."""
+"""The planted mistakes: what each changes in a right kernel, the data that show it, and what finds it.
+
+`bugs/bugs.csv` is the table, and `bugs/NAME.diff` has a mistake's story and its change.
+"""
 
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +31,8 @@ COMPARISON = "comparison"
 class Bug:
     """A planted mistake.
 
-    file: in `bugs/`; if it needs its own host side, that is beside it. right: the changed file in
-    `bugs/right/`. mistake: in a few words.
+    file: what the broken file is called in reports. right: the file in `bugs/right/` that it is made from.
+    mistake: in a few words.
     found_by: "comparison" with float64, or the kind of the KernelFault. data: the data that shows the
     mistake, a key of `DATA`. shown: for a fault, the line of source that it names: the wrong line, or the
     line where something is missing; for a comparison, words of its report.
@@ -51,14 +55,63 @@ class Bug:
         return next(chain for chain, kernels in KERNELS.items() if Path(self.right).stem in kernels)
 
     @property
-    def files(self) -> dict[Path, Path]:
-        """The broken file, by the right file that it replaces."""
-        pairs = {}
-        for suffix in (".cu", ".py"):
-            broken = FOLDER / f"{self.name}{suffix}"
-            if broken.exists():
-                pairs[(RIGHT / self.right).with_suffix(suffix)] = broken
-        return pairs
+    def story(self) -> str:
+        """The mistake, why people make it, what they see, and how it is found."""
+        return self._halves[0].strip()
+
+    @property
+    def diff(self) -> str:
+        """What the mistake changes in the right file, and in its host side if that must change too."""
+        return self._halves[1]
+
+    @property
+    def _halves(self) -> tuple[str, str]:
+        text = (FOLDER / f"{self.name}.diff").read_text()
+        begin = text.index("--- right/")
+        return text[:begin], text[begin:]
+
+    @property
+    def files(self) -> dict[str, BrokenFile]:
+        """The broken files, by the names of the right files that they replace."""
+        changes = re.split(r"^--- right/(.*)\n\+\+\+ (.*)\n", self.diff, flags=re.M)[1:]
+        return {
+            right: broken_file((RIGHT / right).read_text(), name, hunks)
+            for right, name, hunks in zip(changes[::3], changes[1::3], changes[2::3], strict=True)
+        }
+
+    @property
+    def broken(self) -> BrokenFile:
+        """The one that has the mistake."""
+        return next(broken for broken in self.files.values() if broken.name == self.file)
+
+
+@dataclass(frozen=True)
+class BrokenFile:
+    """changed: the numbers of the lines that have the mistake. Where it leaves out lines, the line in their
+    place counts."""
+
+    name: str
+    text: str
+    changed: frozenset[int]
+
+
+def broken_file(right: str, name: str, hunks: str) -> BrokenFile:
+    """The right text with the hunks of a unified diff applied. ValueError if they do not fit to it."""
+    before, after, changed, at = right.splitlines(), [], set(), 0
+    for line in hunks.splitlines():
+        if head := re.match(r"@@ -(\d+)", line):
+            after += before[at : int(head[1]) - 1]
+            at = int(head[1]) - 1
+            continue
+        if line[:1] in "+-":
+            changed.add(len(after) + 1)
+        if not line.startswith("+"):
+            if before[at] != line[1:]:
+                raise ValueError(f"{name}: expected {line[1:]!r} in line {at + 1}, got {before[at]!r}")
+            at += 1
+        if not line.startswith("-"):
+            after.append(line[1:])
+    return BrokenFile(name, "\n".join([*after, *before[at:]]) + "\n", frozenset(changed))
 
 
 BUGS = {

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import fx, nn
 
 from fgn.fusing.alone import ProductPart, may_gain
-from fgn.fusing.finding import match, nothing_between
+from fgn.fusing.finding import MOST_STEPS, match, nothing_between
 from fgn.fusing.gates import read_gates
 from fgn.fusing.map_functions import is_convolution, is_group_norm, read_maps
 from fgn.fusing.maps_part import MapsPart
@@ -102,12 +102,18 @@ class FusedGraph:
         self.fixed += found.fixed
         has_one_value, read_again = False, None
         while rows is not None:
-            part = RowsPart(part, rows, len(inputs), owner, has_one_value)
-            self.fixed += rows.fixed
-            words, stopped = " → ".join([words, *rows.words]), rows.ends
-            nodes += rows.nodes
-            inputs += rows.inputs[1:]
-            has_one_value = rows.gives_one_value
+            of_part = [rows]
+            if rows.is_pooling and not has_one_value:
+                second = read_rows(rows.nodes[-1], modules, [*nodes, *rows.nodes], False, owner)
+                if second is not None and second.is_reduction:
+                    of_part += [second] if len(rows.after) + len(second.after) <= MOST_STEPS else []
+            part = RowsPart(part, rows, len(inputs), owner, has_one_value, *of_part[1:])
+            for rows in of_part:
+                self.fixed += rows.fixed
+                words, stopped = " → ".join([words, *rows.words]), rows.ends
+                nodes += rows.nodes
+                inputs += rows.inputs[1:]
+                has_one_value = rows.gives_one_value
             if rows.keeps_sum:
                 read_again = nodes[-len(rows.nodes) - 1]
                 break

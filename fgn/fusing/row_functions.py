@@ -94,6 +94,18 @@ class RowsFound(NamedTuple):
         return self.half is not None or (is_values and any(s.operand == VALUE_AGAIN for s in self.after))
 
     @property
+    def is_reduction(self) -> bool:
+        """Whether it is a function, and no module, that gives each row one value, with no operand after it,
+        so that the launch of pooling can compute it too."""
+        settings, operands = self.settings, [step.operand for step in self.after if step.operand is not None]
+        of_features = self.module is None and not self.keeps_sum and settings.dim != 0
+        return of_features and ROW_FUNCTIONS[settings.function].reduces and not operands
+
+    @property
+    def is_pooling(self) -> bool:
+        return type(self.module) in _POOLS and not self.keeps_sum
+
+    @property
     def gives_one_value(self) -> bool:
         """Whether it leaves each row one value in the features' dimension."""
         return self.keeps and self.module is None and ROW_FUNCTIONS[self.settings.function].reduces

@@ -41,15 +41,28 @@ from fgn.training_calls import multiplies_by_torch
 
 class RowsPart(Part):
     """Runs `inner`, which is a chain, a product or another function of rows, and what follows it. It is
-    called with the inputs of `inner`, and then the others that this part reads."""
+    called with the inputs of `inner`, and then the others that this part reads. second: a reduction of what
+    `found`, which is pooling, gives, in the same launch."""
 
-    def __init__(self, inner, found: RowsFound, count: int, owner: nn.Module, has_one_value: bool):
-        super().__init__(found.after)
+    def __init__(
+        self,
+        inner,
+        found: RowsFound,
+        count: int,
+        owner: nn.Module,
+        has_one_value: bool,
+        second: RowsFound | None = None,
+    ):
+        super().__init__(found.after if second is None else (*found.after, *second.after))
         self.inner, self.found, self.count, self.has_one_value = inner, found, count, has_one_value
-        self.name, self.leaves = inner.name, found.leaves
+        self.second, last, nodes, leaves = second, found, found.nodes, found.leaves
+        if second is not None:
+            last, nodes, leaves = second, [*nodes, *second.nodes], [*leaves, *second.leaves]
+        self.keeps = last.keeps  # whether one value for a row keeps the features' dimension
+        self.name, self.leaves = inner.name, leaves
         if isinstance(inner, ProductPart):
             inner.is_before_rows = True
-        self.by_torch = by_torch(found.inputs, found.nodes, owner)
+        self.by_torch = by_torch(found.inputs, nodes, owner)
         self.operands = [step.operand for step in found.after if step.operand not in (None, VALUE_AGAIN)]
         self.rows: dict[tuple, tuple[Chain | None, Rows]] = {}
         self.lasts: dict[tuple, tuple[Last, tuple]] = {}
@@ -82,7 +95,7 @@ class RowsPart(Part):
             behind = self._others_as_rows(last, others)
             if behind is not None and last.call.takes(behind):
                 y = last.call.launch(u, last.sizes)
-                y = y if self.found.keeps else y.squeeze(-1)
+                y = y if self.keeps else y.squeeze(-1)
                 return (y, u) if self.found.keeps_sum else y
         matrix = u if u.dim() == 2 else u.flatten(0, -2) if u.dim() > 1 else u[None]
         planned = self._planned(matrix, matrix.shape[1], u.shape[:-1], None, (), others)
@@ -99,7 +112,7 @@ class RowsPart(Part):
         """The result with the dimensions of the function's input, which has these sizes."""
         if len(sizes) != 2:
             y = y.view(*sizes[:-1], y.shape[1])
-        return y if self.found.keeps else y.squeeze(-1)
+        return y if self.keeps else y.squeeze(-1)
 
     def _by_torch(self, u, others):
         y = self.by_torch(u, *others)
@@ -179,7 +192,7 @@ class RowsPart(Part):
         if not last.call.takes((*operands, *behind)):
             return None
         y = last.after_product(x, weight, bias, last.sizes)
-        return y if self.found.keeps else y.squeeze(-1)
+        return y if self.keeps else y.squeeze(-1)
 
     def _last_like(self, given: Tensor, what: str) -> Last | None:
         """The earlier call with such an x, or such a value, if the function and what follows it have not
@@ -216,7 +229,7 @@ class RowsPart(Part):
     def _keep(self, kind: tuple, rows: Rows, v: Tensor, last: Last, operands, others):
         """Keeps the call for v, if its operands were used without copies. operands: those before the
         function."""
-        last.results = rows.results_of(rows.features_of(v))
+        last.results = rows.windows_of(rows.features_of(v))
         behind = self._others_as_rows(last, others)
         if behind is None:
             return
@@ -231,7 +244,8 @@ class RowsPart(Part):
         its operands; None if it is not one of rows. The function None is the value itself. like: a matrix
         with as many rows. outer: the dimensions before the last of the model's tensor, whose product is the
         number of rows."""
-        if self.found.of_matrix and len(outer) != 1:
+        of_matrix = self.found.of_matrix or (self.second is not None and self.second.of_matrix)
+        if of_matrix and len(outer) != 1:
             return None
         try:
             settings = self._settings(features, len(outer) + 1)
@@ -282,8 +296,9 @@ class RowsPart(Part):
     def _settings(self, features: int, dimensions: int) -> Settings:
         """The function as it is now. NotAChain where it is none of rows of so many features."""
         settings = self._settings_of_modules()
-        if settings.dim is not None and settings.dim not in (-1, dimensions - 1):
-            raise NotAChain("it is not over the last dimension")
+        for one in (settings, self.second and self.second.settings):
+            if one is not None and one.dim is not None and one.dim not in (-1, dimensions - 1):
+                raise NotAChain("it is not over the last dimension")
         window = settings.window
         if settings.function == "values":
             if self.found.half is not None and (features % 2 or window not in (None, features // 2)):
@@ -312,13 +327,15 @@ class RowsPart(Part):
         left = iter(roles)
         try:
             steps = [step.at_call(left) for step in self.found.after]
+            last = [step.at_call(left) for step in self.second.after] if self.second is not None else []
         except ValueError as error:
             raise NotAChain(str(error)) from None
         before = () if chain is None else chain.before
         steps = tuple([_renamed(step) for step in steps])
         keeps = self.found.keeps_sum and chain is not None
         of = settings.function, before, steps, settings.window, float(settings.eps), keeps
-        rows = Rows(*of, self.found.half)
+        second = None if self.second is None else self.second.settings.function
+        rows = Rows(*of, self.found.half, second, tuple(last))
         keep(self.rows, key, (chain, rows), MOST_CHAINS)
         return rows
 

@@ -17,7 +17,7 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter
 
 from fgn.measure.benchmark import RIVALS
 from fgn.model.predictions import NOTHING
-from fgn.plot.figures import PART_COLOURS, new_figure, plain
+from fgn.plot.figures import PART_COLOURS, new_figure
 from fgn.plot.style import colour
 
 # Everybody can distinguish purple and orange; 1, where nothing is bought, is white.
@@ -66,7 +66,6 @@ def checked(frame: pd.DataFrame, title: str = "") -> Figure:
     axes.set_xlabel("measured time (log scale)")
     axes.set_ylabel("predicted ÷ measured (log scale)")
     axes.set_title(title, fontsize=10, loc="left")
-    plain(axes)
 
     def handle(name):
         style = {"marker": markers.get(name, "o"), "linestyle": "", "markersize": 6}
@@ -117,7 +116,6 @@ def composition(tables: dict[str, pd.DataFrame], measured: dict[str, float] | No
     axes.invert_yaxis()
     axes.set_xlabel("predicted time (µs), one piece for each launch; in words: what binds the longest one")
     axes.set_title(title, fontsize=10, loc="left")
-    plain(axes)
     return figure
 
 
@@ -145,7 +143,6 @@ def operators(frame: pd.DataFrame, title: str = "") -> Figure:
     axes.set_xlabel("predicted time (µs); in words: what binds the launches")
     axes.set_title(title, fontsize=10, loc="left")
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=9)
-    plain(axes)
     return figure
 
 
@@ -167,6 +164,7 @@ def fusion_maps(
         unused.set_visible(False)
     norm = TwoSlopeNorm(0.0, math.log2(MAP_LIMITS[0]), math.log2(MAP_LIMITS[1]))
     for place, (axes, frame) in enumerate(zip(panels.flat, maps, strict=False)):
+        axes.spines[:].set_visible(True)
         points = (
             recorded[place] if place < len(recorded) else pd.DataFrame(columns=["batch", "width", "ratio"])
         )

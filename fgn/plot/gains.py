@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from fgn.measure import EAGER
-from fgn.plot.figures import new_figure, plain
+from fgn.plot.figures import new_figure
 from fgn.plot.style import WIDTH, colour, legend_below
 
 
@@ -47,6 +47,5 @@ def gains(frame: pd.DataFrame, gpu: str) -> Figure:
         "ms, measured here" if measured else "MB that the launches read and write, each byte once"
     )
     axes.invert_yaxis()
-    plain(axes)
     legend_below(figure)
     return figure

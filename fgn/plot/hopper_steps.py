@@ -8,7 +8,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from fgn.plot.figures import WRONG_COLOUR, new_figure, plain
+from fgn.plot.figures import WRONG_COLOUR, new_figure
 from fgn.plot.style import FLOOR_COLOUR, colour
 from fgn.teaching import hopper_steps as ladder
 
@@ -32,7 +32,6 @@ def step_timeline(frame: pd.DataFrame, title: str = "", until: float | None = No
     }
     figure, axes = new_figure(10.4, 1.0 + 0.3 * (len(names) + 1), 1, 1)
     axes = axes.flat[0]
-    plain(axes)
     stages = int(frame.stage.max()) + 1
     shades = plt.colormaps["viridis"](np.linspace(0.15, 0.8, max(stages, 2)))
     places = list(names)
@@ -71,7 +70,6 @@ def predicted_and_measured(frame: pd.DataFrame, title: str = "") -> Figure:
     shapes = list(dict.fromkeys(frame["shape"]))
     figure, axes = new_figure(max(6.0, 3.5 * len(shapes)), 3.9, 1, len(shapes))
     for panel, shape in zip(axes.flat, shapes, strict=True):
-        plain(panel)
         rows = frame[frame["shape"] == shape]
         steps = rows[rows.subject.isin(ladder.BY_VERSION)].reset_index(drop=True)
         panel.barh(steps.index, steps.measured_ms, color=[colour(name) for name in steps.subject], height=0.6)
@@ -104,7 +102,6 @@ def together_or_in_turn(frame: pd.DataFrame) -> Figure:
     """How busy the tensor cores are in the model, from `fgn.teaching.hopper_steps.together_or_in_turn()`."""
     figure, axes = new_figure(7.4, 3.6, 1, 1)
     axes = axes.flat[0]
-    plain(axes)
     words = {
         "together": "one tile of 128 rows together",
         "in turn": "a tile of 64 rows each, in turn (ping-pong)",

@@ -27,7 +27,7 @@ from fgn.chains import CHAINS
 from fgn.measure.floors import floor
 from fgn.measure.machine import Machine
 from fgn.measure.subjects import ladder_order
-from fgn.plot.figures import PART_COLOURS, new_figure, plain
+from fgn.plot.figures import PART_COLOURS, new_figure
 from fgn.plot.roofline import launch_roofline
 from fgn.plot.style import (
     TORCH_COLOURS,
@@ -128,7 +128,6 @@ def bars(launches: pd.DataFrame, quantity: str = "time", machine: Machine | None
         line.set_label(f"{words} {_short(at)} {unit}")
         handles.append(line)
     figure.legend(handles=handles, loc="outside lower center", ncols=6, frameon=False, fontsize=9)
-    plain(axes)
     axes.set_xlabel(label)
     axes.set_title(launches_title(launches), fontsize=10, loc="left")
     return figure
@@ -303,7 +302,6 @@ def stalls(launches: pd.DataFrame) -> Figure:
     axes.set_xticks(range(0, 101, 20))
     axes.invert_yaxis()
     _swatches(axes, shares.index)
-    plain(axes)
     axes.set_xlabel("share of the warps' time (%); beside it: cycles of a warp for each of its instructions")
     axes.set_title(_title(launches), fontsize=10, loc="left")
     figure.legend(loc="outside lower center", ncols=6, frameon=False, fontsize=9)
@@ -359,7 +357,6 @@ def occupancy(launches: pd.DataFrame) -> Figure:
     axes.barh(main.index, main[m.OCCUPANCY], height=0.45, color=[colour(name) for name in main.index])
     axes.set_xlim(0, 100)
     axes.invert_yaxis()
-    plain(axes)
     axes.set_xlabel("warps on a multiprocessor (% of the most it holds)\nlight: possible, dark: seen")
     limits = pd.DataFrame({name: main[metric] for name, metric in m.OCCUPANCY_LIMITS.items()})
     limits["shared memory"] = blocks_by_shared_memory(main)
@@ -424,7 +421,6 @@ def predicted_measured(frame: pd.DataFrame, unit: str, words: str = "") -> Figur
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:g}")
         axis.set_minor_formatter(NullFormatter())
-    plain(axes)
     axes.set_title(words, fontsize=10, loc="left")
     figure.legend(loc="outside right center", frameon=False, fontsize=9)
     return figure

@@ -14,7 +14,6 @@ from fgn.plot.figures import (
     MEASURED_COLOUR,
     PART_COLOURS,
     WRONG_COLOUR,
-    plain,
 )
 from fgn.plot.style import (
     MEASURED_STYLES,
@@ -50,7 +49,6 @@ def limits(prediction: pd.DataFrame, measured: dict[str, float], title: str = ""
         axes.legend(loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2)
     axes.set_xlim(0, 1.15 * max([values.max(), *measured.values()]))
     axes.invert_yaxis()
-    plain(axes)
     words = {
         "ms": "predicted time of each limit alone (ms)",
         "cycles": "cycles of a multiprocessor for a step",
@@ -85,7 +83,6 @@ def _bars(
     legend_below(figure)
     axes.set_xlim(0, 1.3 * axes.dataLim.xmax)
     axes.invert_yaxis()
-    plain(axes)
     return figure, axes
 
 
@@ -159,7 +156,6 @@ def savings(frame: pd.DataFrame, title: str = "") -> Figure:
     axes.invert_yaxis()
     axes.grid(axis="x", color="#E8E8E8", linewidth=0.6)
     axes.set_axisbelow(True)
-    plain(axes)
     legend_below(figure)
     axes.set_xlabel("time saved (% of the version before)")
     axes.set_title(title, fontsize=10, loc="left")
@@ -183,7 +179,6 @@ def share_of_fusion(curves: pd.DataFrame, measured: pd.DataFrame, title: str = "
     axes.set_ylim(bottom=min(0, axes.get_ylim()[0]))
     axes.grid(color="#E8E8E8", linewidth=0.6)
     axes.set_axisbelow(True)
-    plain(axes)
     axes.legend(frameon=False, fontsize=9)
     axes.set_xlabel("in_features (log scale)")
     axes.set_ylabel("time saved (%)")
@@ -210,7 +205,6 @@ def warp_sectors(addresses: dict[str, np.ndarray], counted: dict[str, float], ti
     axes.set_xlim(0, end)
     axes.set_yticks(range(len(addresses)), list(addresses))
     axes.invert_yaxis()
-    plain(axes)
     axes.set_xlabel("address (bytes from the first lane's); light: moved, dark: asked for")
     axes.set_title(title, fontsize=10, loc="left")
     axes.text(1.01, 1.02, "sectors of a request", transform=axes.transAxes, fontsize=9, va="bottom")
@@ -242,7 +236,6 @@ def warp_banks(words: dict[str, np.ndarray], counted: dict[str, float], title: s
     axes.set_ylim(len(words) - 0.4, -0.6)
     axes.set_yticks(range(len(words)), list(words))
     axes.set_xticks(range(0, grid.shape[1], 4))
-    plain(axes)
     axes.set_xlabel("bank; in it, how many different words of it are wanted (white: none, no number: one)")
     axes.set_title(title, fontsize=10, loc="left")
     axes.text(1.01, 1.02, "wavefronts of a request", transform=axes.transAxes, fontsize=9, va="bottom")
@@ -251,7 +244,6 @@ def warp_banks(words: dict[str, np.ndarray], counted: dict[str, float], title: s
 
 def _two_in_a_legend(axes, label: str):
     """The legend of two kinds above the axes, and the label of x."""
-    plain(axes)
     axes.legend(
         ncols=2, loc="lower right", bbox_to_anchor=(1, 1), frameon=False, fontsize=9, borderaxespad=0.2
     )

@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from cudasim.predicting.prediction import Prediction, predict
-from fgn.plot.figures import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, new_figure, plain
+from fgn.plot.figures import LARGEST_LIMIT_COLOUR, LIMIT_COLOUR, new_figure
 from fgn.puzzles.definition import Task
 from fgn.puzzles.ranking import LARGE, PREDICTED_FOR, large_case, launches_of
 
@@ -74,7 +74,6 @@ def _draw_parts(axis, prediction: Prediction) -> None:
     axis.set_xlim(0, values.max() * 1.2)
     axis.tick_params(labelsize=8)
     axis.set_xlabel("µs, if only this took time", fontsize=8)
-    plain(axis)
 
 
 def _draw_lines(axis, prediction: Prediction) -> None:

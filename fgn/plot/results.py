@@ -18,7 +18,7 @@ from fgn.measure.machine import Machine
 from fgn.measure.records import precision_times
 from fgn.measure.subjects import ladder_order
 from fgn.measure.sweep import ratios
-from fgn.plot.figures import new_figure, plain
+from fgn.plot.figures import new_figure
 from fgn.plot.style import FLOOR_COLOUR, OUTLINE_COLOUR, WIDTH, colour, milliseconds, panels, rate
 
 PROBLEM = ["chain", "batch", "in_features", "out_features", "groups"]
@@ -53,7 +53,6 @@ def _bars(axes, names: list[str], values, labels: list[str], limit: float, label
             axes.annotate(label, (end, name), xytext=(5, 0), bbox=box, **offset)
     axes.set_xlim(0, limit * 1.3)
     axes.invert_yaxis()
-    plain(axes)
 
 
 def _simulated(rows: pd.DataFrame) -> str:
@@ -141,7 +140,6 @@ def errors(comparison: pd.DataFrame) -> Figure:
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.grid(axis="y", color="#DDDDDD", linewidth=0.6)
     axes.set_axisbelow(True)
-    plain(axes)
     axes.set_xlabel("relative error against float64, ‖y − y₆₄‖ / ‖y₆₄‖ (log scale)")
     axes.set_title("how far each version is from float64", fontsize=10, loc="left", pad=16)
     return figure
@@ -160,6 +158,7 @@ def error_maps(maps: dict[str, np.ndarray]) -> Figure:
     largest = max(np.nanmax(errors, initial=0.0, where=np.isfinite(errors)) for errors in maps.values())
     colormap = plt.colormaps["YlOrRd"].with_extremes(bad="black")
     for axes, (name, errors) in zip(all_axes.flat, maps.items(), strict=False):
+        axes.spines[:].set_visible(True)
         shown = np.where(np.isfinite(errors), errors, np.nan)
         image = axes.imshow(
             shown,
@@ -213,7 +212,6 @@ def sweeps(frame: pd.DataFrame, precisions: pd.DataFrame | None = None) -> Figur
         axis.set_title({"device": "On the device", "loop": "In a loop, with the host's time"}[where])
         axis.legend(loc="upper right", fontsize=8, frameon=False)
         axis.margins(y=0.3)
-        plain(axis)
     axes.flat[0].set_ylabel("problems")
     return figure
 

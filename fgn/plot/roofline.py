@@ -21,7 +21,7 @@ from cudasim.counting import metrics as m
 from fgn.measure.benchmark import COMPILED, EAGER
 from fgn.measure.machine import Machine
 from fgn.measure.subjects import ladder_order
-from fgn.plot.figures import LARGEST_LIMIT_COLOUR, new_figure, plain
+from fgn.plot.figures import LARGEST_LIMIT_COLOUR, new_figure
 from fgn.plot.style import (
     MEASURED_STYLES,
     TORCH_COLOURS,
@@ -86,7 +86,6 @@ def chain_roofline(points: pd.DataFrame, machines: dict[str, Machine]) -> Figure
     axes.set_ylim(bottom=points.rate.min() / 4)
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.xaxis.set_major_formatter("{x:g}")
-    plain(axes)
     axes.set_xlabel("arithmetic intensity: operations for each byte that must move (log scale)")
     axes.set_ylabel("speed (log scale)")
     axes.set_title(f"whole chains under the roof of {' and '.join(machines)}", fontsize=10, loc="left")
@@ -152,7 +151,6 @@ def launch_roofline(launches: pd.DataFrame, machine: Machine) -> Figure:
         axis.set_xlabel(f"arithmetic intensity at\n{level} (FLOP/B, log scale)")
         axis.xaxis.set_major_locator(LogLocator(numticks=7))
         axis.xaxis.set_minor_formatter(NullFormatter())
-        plain(axis)
     axes[0][0].set_ylabel("operations per second (log scale)")
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False, fontsize=9)

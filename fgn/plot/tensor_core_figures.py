@@ -10,7 +10,7 @@ from matplotlib.ticker import LogLocator, NullFormatter
 
 from fgn.measure.benchmark import F_LINEAR, RIVALS
 from fgn.measure.subjects import ladder_order
-from fgn.plot.figures import WRONG_COLOUR, new_figure, plain
+from fgn.plot.figures import WRONG_COLOUR, new_figure
 from fgn.plot.style import FLOOR_COLOUR, colour
 
 # Neighbours on the ladder have similar colours.
@@ -22,13 +22,6 @@ EPILOGUE_COLOUR = "#E69F00"
 QUAD_COLOURS = ("#440154", "#31688E", "#35B779", "#FDE725")
 LAUNCH_COLOURS = {"product": "#31688E", "after it": "#E69F00"}
 PIECE_STYLES = (("#31688E", "o"), ("#35B779", "s"), ("#440154", "^"), ("#7F7F7F", "D"))
-
-
-def _figure(width: float, height: float, rows: int = 1, columns: int = 1, **options) -> tuple[Figure, list]:
-    figure, axes = new_figure(width, height, rows, columns, **options)
-    for one in axes.flat:
-        plain(one)
-    return figure, list(axes.flat)
 
 
 def _few_ticks(axis):
@@ -53,7 +46,7 @@ def precisions(predicted: pd.DataFrame, times: pd.DataFrame, title: str = "") ->
     cores; times: from `recorded_precisions()`.
     """
     names = list(predicted.index)
-    figure, (axes,) = _figure(8.6, 1.6 + 0.55 * len(names))
+    figure, ((axes,),) = new_figure(8.6, 1.6 + 0.55 * len(names))
     shown = times[(times.part == "chain") | (times.subject == F_LINEAR)]
     order = ladder_order(shown.subject.unique())
     shown = shown.sort_values("subject", key=lambda subject: subject.map(order.index), kind="stable")
@@ -89,7 +82,7 @@ def ladder(times: pd.DataFrame, title: str = "") -> Figure:
     times: from `fgn.teaching.tensor_core_lessons.recorded_precisions()`. F.linear is drawn at the error of
     torch's chain.
     """
-    figure, (axes,) = _figure(8.6, 5.0)
+    figure, ((axes,),) = new_figure(8.6, 5.0)
     rows = times[((times.part == "chain") | (times.subject == F_LINEAR)) & times.relative_error.notna()]
     for subject, of_subject in rows.groupby("subject", sort=False):
         of_subject = of_subject.sort_values("median_ms")
@@ -135,7 +128,7 @@ def promotion(
     errors: a column for each kind of pieces; predicted: from `predicted_errors()`; float32: the error of
     torch's own product; marked: places on the axis with a name.
     """
-    figure, (axes,) = _figure(8.6, 4.8)
+    figure, ((axes,),) = new_figure(8.6, 4.8)
     for (name, values), (of_kind, marker) in zip(errors.items(), PIECE_STYLES, strict=False):
         axes.plot(errors.index, values, marker=marker, color=of_kind, label=name)
     axes.plot(predicted.index, predicted.together, "--", color=FLOOR_COLOUR, linewidth=1.2, label="predicted")
@@ -164,7 +157,7 @@ def promotion(
 def signed_errors(frame: pd.DataFrame, title: str = "") -> Figure:
     """The direction of results' errors: a histogram for each column of
     `fgn.teaching.tensor_core_lessons.signed_errors()`."""
-    figure, panels = _figure(8.6, 2.9, columns=len(frame.columns))
+    figure, (panels,) = new_figure(8.6, 2.9, columns=len(frame.columns))
     for axes, (k_between, values) in zip(panels, frame.items(), strict=True):
         power = int(np.floor(np.log10(values.abs().max())))
         unit, reach = 10.0**power, values.abs().max() / 10.0**power
@@ -196,7 +189,7 @@ def quad(owners: np.ndarray, values: np.ndarray, sums: np.ndarray) -> Figure:
     lanes' values before, between and after the two shuffles.
     """
     owners, values, sums = (np.asarray(array) for array in (owners, values, sums))
-    figure, (left, right) = _figure(11.0, 5.4, columns=2, width_ratios=(1, 2.1))
+    figure, ((left, right),) = new_figure(11.0, 5.4, columns=2, width_ratios=(1, 2.1))
     rows, columns = owners.shape
     for row in range(rows):
         for column in range(columns):
@@ -261,7 +254,7 @@ def launches(frame: pd.DataFrame, title: str = "") -> Figure:
     frame: from `fgn.teaching.tensor_core_lessons.recorded_launches()`.
     """
     names = list(dict.fromkeys(frame.subject))
-    figure, (axes,) = _figure(9.4, 1.5 + 0.5 * len(names))
+    figure, ((axes,),) = new_figure(9.4, 1.5 + 0.5 * len(names))
     longest = frame.groupby("subject").us.sum().max()
     for name in names:
         left = 0.0
@@ -293,7 +286,7 @@ def launches(frame: pd.DataFrame, title: str = "") -> Figure:
 def few_rows(frame: pd.DataFrame, title: str = "") -> Figure:
     """Time by batch, from `fgn.teaching.tensor_core_lessons.weight_times()`, a panel for each precision."""
     names = list(dict.fromkeys(frame.precision))
-    figure, panels = _figure(10.4, 3.6, columns=len(names), sharey=True)
+    figure, (panels,) = new_figure(10.4, 3.6, columns=len(names), sharey=True)
     for axes, name in zip(panels, names, strict=True):
         rows = frame[frame.precision == name]
         first = axes is panels[0]

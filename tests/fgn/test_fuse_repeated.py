@@ -356,11 +356,20 @@ def test_one_element_is_read_where_it_is(device, behind, dtype, monkeypatch):
     assert not copies
 
 
-def test_own_products_take_one_element_as_a_vector(device):
-    """Their kernels read vectors only."""
+def test_own_products_read_one_element(device, monkeypatch):
     model = Scaled().to(device)
     fused, x = fgn.fuse(model), torch.randn(5, N, device=device)
+    copies = []
+
+    def copied(*arguments):
+        copies.append(arguments)
+        return as_vector(*arguments)
+
+    monkeypatch.setattr("fgn.fusing.kept.as_vector", copied)
     with torch.no_grad():
-        for step in range(4):
+        for step in range(6):
+            if step == 2:  # the call is kept
+                copies.clear()
             model.scale.fill_(step)
             torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-5)
+    assert not copies

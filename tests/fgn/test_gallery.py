@@ -11,7 +11,8 @@ import fgn
 from cudasim.building.compilers import find_c_compiler, version_of
 from cudasim.counting.faults import KINDS, KernelFault
 from fgn.bugs import gallery
-from fgn.bugs.gallery import BUGS, COMPARISON, DATA, FOLDER, KERNELS, RIGHT
+from fgn.bugs.gallery import BUGS, COMPARISON, DATA, KERNELS, RIGHT
+from fgn.bugs.planted import FOLDER, broken_file
 from fgn.native.places import ROOT
 
 MOST_CHANGED_LINES = 16
@@ -37,11 +38,12 @@ def test_each_bug_is_found_and_named(name):
     if bug.found_by == "invalid launch":
         assert fault.thread is None
         return
-    path = FOLDER / bug.file if bug.file.endswith(".cu") else (RIGHT / bug.right).with_suffix(".cu")
-    lines = path.read_text().splitlines()
+    in_kernel = bug.file.endswith(".cu")
+    text = bug.broken.text if in_kernel else (RIGHT / bug.right).with_suffix(".cu").read_text()
+    lines = text.splitlines()
     at = [n for n, text in enumerate(lines, 1) if bug.shown in text] if bug.shown else [None]
     assert len(at) == 1 and at[0] in (fault.line, fault.other_line), str(fault)
-    assert fault.file == (bug.file if bug.file.endswith(".cu") else f"{fault.kernel}.cu")
+    assert fault.file == (bug.file if in_kernel else f"{fault.kernel}.cu")
     assert fault.block is not None and fault.thread is not None
     if "race" in bug.found_by:
         assert (fault.other_block, fault.other_thread) != (fault.block, fault.thread)
@@ -81,24 +83,30 @@ def test_a_session_goes_on_after_every_fault():
 
 
 def test_the_table_has_every_file():
-    files = {path for bug in BUGS.values() for path in bug.files.values()}
-    assert files == {path for path in FOLDER.iterdir() if path.suffix in (".cu", ".py")}
-    assert all(FOLDER / bug.file in bug.files.values() for bug in BUGS.values())
+    assert set(BUGS) == {path.stem for path in FOLDER.glob("*.diff")}
+    assert all(bug.right in bug.files and bug.broken.name == bug.file for bug in BUGS.values())
     assert {path.stem for path in RIGHT.glob("*.cu")} == {name for pair in KERNELS.values() for name in pair}
 
 
 @pytest.mark.parametrize("name", BUGS)
 def test_a_bug_is_a_small_change_with_a_story(name):
-    changed = []
-    for pair in BUGS[name].files.items():
-        right, broken = (gallery.parts(path)[1].splitlines() for path in pair)
-        changed += [line for line in difflib.ndiff(right, broken) if line[0] in "+-" and line[2:].strip()]
+    bug, changed = BUGS[name], []
+    for right, broken in bug.files.items():
+        lines = list(difflib.ndiff((RIGHT / right).read_text().splitlines(), broken.text.splitlines()))
+        changed += [line for line in lines if line[0] in "+-" and line[2:].strip()]
+        new = [number for number, line in enumerate((x for x in lines if x[0] in " +"), 1) if line[0] == "+"]
+        assert broken.changed.issuperset(new)
     assert 1 <= len(changed) <= MOST_CHANGED_LINES
     story = gallery.story(name)
     assert all(f"\n\n{words}: " in story for words in ("Why people make it", "What one sees", "Found by"))
     shown = str(gallery.diff(name))
     assert all(line[2:] in shown for line in changed)
     assert story.splitlines()[0] not in str(gallery.source(name))
+
+
+def test_a_diff_that_does_not_fit_is_refused():
+    with pytest.raises(ValueError, match=r"x\.cu: expected 'c' in line 2, got 'b'"):
+        broken_file("a\nb\n", "x.cu", "@@ -1,2 +1,1 @@\n a\n-c\n")
 
 
 def test_unknown_names():

@@ -209,7 +209,7 @@ def test_the_quiz_asks_before_it_tells():
     told = quiz.tell()
     assert "race" not in repr(told) and "barrier" not in told._repr_html_().replace("no_barrier", "")
     assert "__shared__" in quiz._repr_html_()  # the source is there
-    line = next(iter(gallery.changed_lines(quiz.bug)))
+    line = next(iter(quiz.bug.broken.changed))
     quiz.answer(line=str(line), kind="race")
     assert quiz.is_right() == (True, True)
     shown = told._repr_html_()
@@ -234,7 +234,7 @@ def test_what_is_no_bug_no_name_and_no_truth():
 
 @pytest.mark.parametrize("bug", gallery.BUGS.values(), ids=gallery.BUGS)
 def test_every_bug_has_a_wrong_line_that_is_shown(bug):
-    lines = gallery.changed_lines(bug)
+    lines = bug.broken.changed
     assert lines
     shown = [int(text[:3]) for text in str(gallery.source(bug)).splitlines() if text[:3].strip().isdigit()]
     assert shown[0] <= min(lines) and max(lines) <= shown[-1] + 1

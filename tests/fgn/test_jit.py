@@ -65,8 +65,11 @@ def random_rows(seed: int):
         draw, results, batch, dtype, operands, function == "values" or ROW_FUNCTIONS[function].reduces
     )
     keeps = function != "values" and (window is None or features % window == 0) and draw.random() < 0.3
+    second, last = None, ()
+    if ROW_FUNCTIONS[function].reduces and not keeps and draw.random() < 0.5:
+        second, last = draw.choice(("sum", "max", "logsumexp", "length")), (Pointwise("silu"),)
     return (
-        Rows(function, before, after, window, 1e-5, keeps),
+        Rows(function, before, after, window, 1e-5, keeps, second=second, last=last),
         torch.randn(batch, features).to(dtype),
         operands,
     )
@@ -90,7 +93,7 @@ def by_nvcc(source: str, architecture: str) -> bytes:
 @needs_nvrtc
 def test_a_source_becomes_machine_code():
     """Facts: the sum of sigmoids of rows of 5120 bfloat16 values."""
-    facts = "2, 2, 0, 0, 5120, 1, 5120, 5120, 5120, 1, 1, 256, 256, 8, 1, 27, 0, 0, 0, 0, 0, 0, 0, 0"
+    facts = "2, 2, 0, 0, 5120, 1, 5120, 5120, -1, 0, 5120, 1, 1, 256, 256, 8, 1, 27, 0, 0, 0, 0, 0, 0, 0, 0"
     image = jit.compiled(source_of("rows/long_rows.cu", facts), "90a")
     assert image[:4] == b"\x7fELF" and jit.KERNEL.encode() in image
     with pytest.raises(BuildError, match="no_such_file"):
@@ -106,15 +109,17 @@ def test_every_kernel_compiles(compiler, dtype):
     compiled = jit.compiled if compiler == "NVRTC" else by_nvcc
     lists, division = "0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0", "1024, 1, 1, 128, 128, 8"
     norm = f"{dtype}, {dtype}, 1024, 1, 0, 1, 1, 1, 2, 2, 0, 7, {division}, {lists}"
-    rows = f"{dtype}, {dtype}, 0, 0, 1024, 1, 1024, 1024, {division}, {lists}"
+    rows = f"{dtype}, {dtype}, 0, 0, 1024, 1, 1024, 1024, -1, 0, {division}, {lists}"
+    pooled = f"{dtype}, {dtype}, 2, 0, 1024, 64, 16, 1024, 0, 0, {division}, {lists}"
     gradient = f"{dtype}, {dtype}, 1024, 1, 1, 1, 1, 0, 2, 2, 0, {division}, 0, {'-1, ' * 19} 0, 0, {lists}"
     for facts, files in (
         (norm, ("norm_forward", "norm_forward_columns", "norm_forward_tiny")),
         (norm, ("operators_alone", "operators_alone_large")),
         (rows, ("short_rows", "long_rows", "small_windows", "values")),
+        (pooled, ("pooled_rows",)),
     ):
         for file in files:
-            folder = "rows" if facts is rows else "norm"
+            folder = "norm" if facts is norm else "rows"
             compiled(source_of(f"{folder}/{file}.cu", facts), "90a")
     compiled(source_of("backward/gradient_jit.h", gradient), "90a")
 

@@ -36,6 +36,10 @@ def random_problems(seed: int, count: int):
         elif function != "values" and draw.random() < 0.2:
             window = draw.choice([size for size in range(1, features + 1) if features % size == 0])
         results = Rows(function, window=window).results_of(features)
+        second, last = None, ()
+        if ROW_FUNCTIONS[function].reduces and draw.random() < 0.5:
+            second = draw.choice([name for name, one in ROW_FUNCTIONS.items() if one.reduces])
+            last = draw.choice(((), (Pointwise("multiply", 0.5), Pointwise("silu"))))
 
         def values(*size, dtype=dtype, generator=generator):
             return torch.randn(size, generator=generator).to(dtype)
@@ -52,7 +56,7 @@ def random_problems(seed: int, count: int):
                 Pointwise("sigmoid"),
             )
         v = values(batch, features) * draw.choice((0.1, 1, 10))
-        yield Rows(function, before, after, window, 1e-5), v, operands
+        yield Rows(function, before, after, window, 1e-5, second=second, last=last), v, operands
 
 
 def to(device, v, operands):
@@ -100,6 +104,12 @@ def test_errors_name_the_argument(device):
     v = torch.randn(3, 8, device=device)
     with pytest.raises(ValueError, match="function: expected one of sum, mean"):
         Rows("median")
+    with pytest.raises(ValueError, match="second: expected a reduction after a reduction, got 'softmax'"):
+        Rows("max", window=2, second="softmax")
+    with pytest.raises(ValueError, match="second: expected a reduction after a reduction, got 'sum'"):
+        Rows("softmax", second="sum")
+    with pytest.raises(ValueError, match="last: expected steps without operands, after a second function"):
+        Rows("max", last=(Pointwise("relu"),))
     with pytest.raises(ValueError, match="window: expected a whole number"):
         Rows("sum", window=0)
     with pytest.raises(ValueError, match="window is 9, expected 1 to 8"):
@@ -391,6 +401,67 @@ def test_one_launch_behind_a_product_of_cublas(device):
         torch.cuda.synchronize()
     kernels = [event.name for event in seen.events() if "rows_" in event.name or "elementwise" in event.name]
     assert len(kernels) == 1 and "rows_float16" in kernels[0]
+
+
+class Pooled(nn.Module):
+    """A product, pooling of each row, and what reduces the pooled values."""
+
+    def __init__(self, pool, behind, features=24):
+        super().__init__()
+        self.fc, self.pool, self.behind = nn.Linear(12, features), pool, behind
+
+    def forward(self, x):
+        return self.behind(self.pool(torch.tanh(self.fc(x)).unsqueeze(1)).squeeze(1))
+
+
+@pytest.mark.parametrize(
+    ("pool", "behind", "launches"),
+    [
+        (nn.MaxPool1d(2), lambda v: v.sum(dim=1) * 0.5, 1),
+        (nn.AvgPool1d(8), lambda v: F.gelu(v * 2).amax(-1, keepdim=True), 1),
+        (nn.AvgPool1d(5), lambda v: torch.logsumexp(F.silu(v), 1, keepdim=True).clamp(0, 1), 1),
+        (nn.MaxPool1d(4), lambda v: v.mean(1, keepdim=True).amax(1, keepdim=True).tanh(), 1),
+        (nn.MaxPool1d(3), lambda v: v.softmax(-1), 2),
+        (nn.MaxPool1d(2), lambda v: v.norm(dim=1) + v.sum(1), 1),
+        (nn.AvgPool1d(2), lambda v: v.sum(0), 1),
+        (nn.MaxPool1d(2, stride=1), lambda v: v.sum(1), 0),
+    ],
+)
+@pytest.mark.parametrize("dtype", ROUNDOFF)
+def test_a_reduction_of_pooled_values(pool, behind, launches, dtype, device, product, monkeypatch):
+    """It is in the launch that pools, where it is one of rows."""
+    made = []
+
+    def counted(*arguments):
+        made.append(arguments)
+        return rows_forward(*arguments)
+
+    monkeypatch.setattr(rows_part, "rows_forward", counted)
+    torch.manual_seed(0)
+    model = Pooled(pool, behind).to(device, dtype).eval()
+    fused, x = fgn.fuse(model), torch.randn(7, 12, device=device).to(dtype)
+    y = fused(x)
+    assert len(made) == launches
+    for _ in range(3):
+        assert torch.equal(fused(x), y)
+    by_torch = model(x)
+    exact = model.double()(x.double())
+    assert y.shape == exact.shape
+    assert (y - exact).norm() <= 2 * (by_torch - exact).norm() + ROUNDOFF[dtype] * exact.norm()
+
+
+def test_pooling_that_changes_after_its_reduction_was_fused(device, product):
+    model = Pooled(nn.MaxPool1d(2), lambda v: v.sum(1)).to(device).eval()
+    fused, x = fgn.fuse(model), torch.randn(7, 12, device=device)
+    for size, stride in ((2, 2), (4, 4), (3, 3), (3, 2), (2, 2)):
+        for one in (model, fused):
+            one.pool.kernel_size, one.pool.stride = size, stride
+        for _ in range(2):
+            torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-5)
+    handle = fused.pool.register_forward_hook(lambda module, given, result: result * 3)
+    torch.testing.assert_close(fused(x), model(x) * 3, rtol=1e-4, atol=1e-5)
+    handle.remove()
+    torch.testing.assert_close(fused(x), model(x), rtol=1e-4, atol=1e-5)
 
 
 # ------------------------------------------------------------------------------------------------------------

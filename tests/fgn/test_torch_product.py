@@ -58,22 +58,32 @@ def test_random_chains(dtype, device, equal_calls):
 
 
 @pytest.mark.parametrize("dtype", ROUNDOFF)
-def test_vectors_of_one_element_are_read_where_they_are(dtype, device):
+@pytest.mark.parametrize("version", [one for one in version_names("cpu") if not one.startswith("hopper_")])
+def test_vectors_of_one_element_are_read_where_they_are(version, dtype, device):
     """By a kept call that is told so, in any of the kernels; nothing is read from the former copies."""
+    if dtype != torch.float32 and version not in (LIBRARY, "tensor_core", "few_rows", "hopper"):
+        pytest.skip(f"{version} is float32's")
+    if dtype != torch.float32 and version == "tensor_core":
+        pytest.skip("its vectors are converted to float32, and so are copies")
+    if version == "hopper" and device.type == "cuda" and torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("hopper needs compute capability 9.0")
     draw = random.Random(dtype.itemsize)
-    for _ in range(12):
-        groups = draw.choice((0, 0, 1, 2, 3, 8))
-        channels = max(groups, 1) * draw.choice((3, 7, 8, 12, 96, 172, 500, 1040, 2100))
+    for _ in range(12 if version == LIBRARY else 5):
+        groups = draw.choice((0, 1, 2, 3, 8))
+        sizes = (3, 7, 8, 12, 96) if version != LIBRARY else (3, 7, 8, 12, 96, 172, 500, 1040, 2100)
+        channels = max(groups, 1) * draw.choice(sizes)
         factor = Pointwise("multiply_channel", channel="factor")
         most = Pointwise("minimum_channel", channel="most")
         after = (Pointwise("add_channel", channel="shift"), Pointwise("silu")) if groups else ()
+        if version == "one_kernel" and not groups:
+            continue
         chain = Chain("ones", (factor, most), groups, after)
         x, given = random_inputs(chain, Shape(draw.randint(1, 40), 9, channels, groups), device, dtype=dtype)
         ones = {name: given[name][:1].clone() for name in chain.operands}
         copied = given | {name: one.expand(channels).contiguous() for name, one in ones.items()}
-        fgn.chain_forward(chain, x, copied, LIBRARY)
+        fgn.chain_forward(chain, x, copied, version)
         tensors = [tuple(of.get(name) for name in names_of(chain)) for of in (copied, given | ones)]
-        kept = repeated.kept(repeated.key_of(chain, x, tensors[0], LIBRARY, None))
+        kept = repeated.kept(repeated.key_of(chain, x, tensors[0], version, None))
         call = reading_ones(kept, chain, tensors[1])
         for name in ones:
             copied[name].fill_(float("nan"))
@@ -88,15 +98,17 @@ def test_vectors_of_one_element_are_read_where_they_are(dtype, device):
             assert relative_error(y, exact) <= bound, (chain, x.shape)
 
 
-def test_other_versions_refuse_vectors_of_one_element():
-    library, chain = for_device("cpu").load(), Chain("one", (Pointwise("add_channel", channel="c"),), 0, ())
-    c_chain = chain_struct(library, chain, Shape(4, 8, 16, 0), "ieee", {})
-    c_chain.before[0].one = 1
-    for index, name in enumerate(version_names("cpu")):
-        own = ffi().new("fgn_plan *")
-        status = library.fgn_plan_candidate(index, 0, c_chain, ffi().NULL, own)
-        assert (status == library.FGN_OK) is (name == LIBRARY), name
-        assert status in (library.FGN_OK, library.FGN_NOT_SUPPORTED)
+def test_steps_of_the_hopper_ladder_refuse_vectors_of_one_element():
+    library, chain = for_device("cpu").load(), Chain("one", (Pointwise("add_channel", channel="c"),), 2, ())
+    shape = Shape(128, 64, 256, 2)
+    for has_one in (0, 1):
+        c_chain = chain_struct(library, chain, shape, "bf16", {})
+        c_chain.before[0].one = has_one
+        for index, name in enumerate(version_names("cpu")):
+            own = ffi().new("fgn_plan *")
+            status = library.fgn_plan_candidate(index, 0, c_chain, ffi().NULL, own)
+            if name.startswith("hopper_"):
+                assert status == (library.FGN_NOT_SUPPORTED if has_one else library.FGN_OK), name
 
 
 MANY = Chain(

@@ -331,8 +331,17 @@ assert torch.allclose(torch._inductor.aoti_load_package(path)(x), fused(x), rtol
 
 @pytest.mark.gpu
 def test_aot_inductor(tmp_path):
-    command = [sys.executable, "-c", AOT_INDUCTOR, str(tmp_path / "model.pt2")]
-    result = subprocess.run(command, capture_output=True, text=True)
+    """In a process of its own. Where torch alone cannot load a package of its own modules, there is nothing
+    to test: the code that torch 2.11 puts into a package crashed in std::regex on one machine."""
+    by_torch = AOT_INDUCTOR.replace("import fgn", "").replace("fgn.fuse(model)", "model")
+
+    def run(code: str):
+        command = [sys.executable, "-c", code, str(tmp_path / "model.pt2")]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    result = run(AOT_INDUCTOR)
+    if result.returncode < 0 and run(by_torch).returncode < 0:
+        pytest.skip("torch crashes when it loads a package of its own modules here")
     assert result.returncode == 0, result.stderr[-2000:]
 
 

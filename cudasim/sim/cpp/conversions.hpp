@@ -59,14 +59,8 @@ SIM_TO_INTEGER(__double2int, int, double, double)
 SIM_TO_INTEGER(__double2uint, unsigned, double, double)
 SIM_TO_INTEGER(__double2ll, long long, double, double)
 SIM_TO_INTEGER(__double2ull, unsigned long long, double, double)
-SIM_INLINE float __int2float_rn(int v) {
-    return (float)v;
-}
 SIM_INLINE double __int2double_rn(int v) {
     return (double)v;
-}
-SIM_INLINE float __uint2float_rn(unsigned v) {
-    return (float)v;
 }
 SIM_INLINE double __uint2double_rn(unsigned v) {
     return (double)v;
@@ -96,36 +90,24 @@ SIM_INLINE float sim_float_not_below(double v) {
 SIM_INLINE float sim_float_towards_zero(double v) {
     return v < 0 ? sim_float_not_below(v) : sim_float_not_above(v);
 }
-SIM_INLINE float __double2float_rn(double v) {
-    return (float)v;
-}
-SIM_INLINE float __double2float_rz(double v) {
-    return sim_float_towards_zero((double)v);
-}
-SIM_INLINE float __double2float_rd(double v) {
-    return sim_float_not_above((double)v);
-}
-SIM_INLINE float __double2float_ru(double v) {
-    return sim_float_not_below((double)v);
-}
-SIM_INLINE float __int2float_rz(int v) {
-    return sim_float_towards_zero((double)v);
-}
-SIM_INLINE float __int2float_rd(int v) {
-    return sim_float_not_above((double)v);
-}
-SIM_INLINE float __int2float_ru(int v) {
-    return sim_float_not_below((double)v);
-}
-SIM_INLINE float __uint2float_rz(unsigned v) {
-    return sim_float_towards_zero((double)v);
-}
-SIM_INLINE float __uint2float_rd(unsigned v) {
-    return sim_float_not_above((double)v);
-}
-SIM_INLINE float __uint2float_ru(unsigned v) {
-    return sim_float_not_below((double)v);
-}
+/* Floats rounded to the nearest, towards zero, down and up: _rn, _rz, _rd and _ru. nearest: the first one's
+ * value; of_doubles: what the others round. */
+#define SIM_FLOAT_ROUNDED(name, parameters, nearest, of_doubles)                                             \
+    SIM_INLINE float name##_rn parameters {                                                                  \
+        return nearest;                                                                                      \
+    }                                                                                                        \
+    SIM_INLINE float name##_rz parameters {                                                                  \
+        return sim_float_towards_zero(of_doubles);                                                           \
+    }                                                                                                        \
+    SIM_INLINE float name##_rd parameters {                                                                  \
+        return sim_float_not_above(of_doubles);                                                              \
+    }                                                                                                        \
+    SIM_INLINE float name##_ru parameters {                                                                  \
+        return sim_float_not_below(of_doubles);                                                              \
+    }
+SIM_FLOAT_ROUNDED(__double2float, (double v), (float)v, v)
+SIM_FLOAT_ROUNDED(__int2float, (int v), (float)v, (double)v)
+SIM_FLOAT_ROUNDED(__uint2float, (unsigned v), (float)v, (double)v)
 
 /* ---- The same bits as another type ---- */
 

@@ -139,38 +139,16 @@ inline const char *sim_letter(cublasDiagType_t diagonal) {
 
 /* ---- Handles ---- */
 
-inline cublasStatus_t cublasCreate(cublasHandle_t *handle) {
-    *handle = new cublasContext();
-    return CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasDestroy(cublasHandle_t handle) {
-    delete handle;
-    return CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
-    return handle->stream = stream, CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasGetStream(cublasHandle_t handle, cudaStream_t *stream) {
-    return *stream = handle->stream, CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasSetPointerMode(cublasHandle_t handle, cublasPointerMode_t mode) {
-    return handle->mode = mode, CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasGetPointerMode(cublasHandle_t handle, cublasPointerMode_t *mode) {
-    return *mode = handle->mode, CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t math) {
-    return handle->math = math, CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasGetMathMode(cublasHandle_t handle, cublasMath_t *math) {
-    return *math = handle->math, CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasSetAtomicsMode(cublasHandle_t, cublasAtomicsMode_t) {
-    return CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasSetWorkspace(cublasHandle_t, void *, size_t) {
-    return CUBLAS_STATUS_SUCCESS;
-}
+inline constexpr sim_creates<cublasStatus_t, cublasContext> cublasCreate;
+inline constexpr sim_destroys<cublasStatus_t, cublasContext> cublasDestroy;
+inline constexpr sim_sets<cublasStatus_t, &cublasContext::stream> cublasSetStream;
+inline constexpr sim_tells<cublasStatus_t, &cublasContext::stream> cublasGetStream;
+inline constexpr sim_sets<cublasStatus_t, &cublasContext::mode> cublasSetPointerMode;
+inline constexpr sim_tells<cublasStatus_t, &cublasContext::mode> cublasGetPointerMode;
+inline constexpr sim_sets<cublasStatus_t, &cublasContext::math> cublasSetMathMode;
+inline constexpr sim_tells<cublasStatus_t, &cublasContext::math> cublasGetMathMode;
+inline constexpr sim_ignores<cublasStatus_t, cublasHandle_t, cublasAtomicsMode_t> cublasSetAtomicsMode;
+inline constexpr sim_ignores<cublasStatus_t, cublasHandle_t, void *, size_t> cublasSetWorkspace;
 inline cublasStatus_t cublasGetVersion(cublasHandle_t, int *version) {
     return *version = 130000, CUBLAS_STATUS_SUCCESS;
 }

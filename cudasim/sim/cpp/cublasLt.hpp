@@ -139,52 +139,44 @@ inline cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *of, cublasC
                                                cudaDataType scalars) {
     return cublasLtMatmulDescInit(*of = new cublasLtMatmulDescOpaque_t, compute, scalars);
 }
-inline cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t of) {
-    return delete of, CUBLAS_STATUS_SUCCESS;
-}
-template <class T> cublasStatus_t sim_set_attribute(T &to, const void *from, size_t bytes) {
-    if (bytes != sizeof(T))
-        return CUBLAS_STATUS_INVALID_VALUE;
-    return memcpy(&to, from, bytes), CUBLAS_STATUS_SUCCESS;
+inline constexpr sim_destroys<cublasStatus_t, cublasLtMatmulDescOpaque_t> cublasLtMatmulDescDestroy;
+/* An attribute, and the member of a descriptor that it sets. */
+struct sim_lt_attribute {
+    int which;
+    void *to;
+    size_t bytes;
+    template <class T> sim_lt_attribute(int which, T &to) : which(which), to((void *)&to), bytes(sizeof to) {}
+};
+inline cublasStatus_t sim_lt_set(const char *function, std::initializer_list<sim_lt_attribute> all, int which,
+                                 const void *from, size_t bytes) {
+    for (const sim_lt_attribute &one : all)
+        if (one.which == which && bytes != one.bytes)
+            return CUBLAS_STATUS_INVALID_VALUE;
+        else if (one.which == which)
+            return memcpy(one.to, from, bytes), CUBLAS_STATUS_SUCCESS;
+    return sim_library_lacks(function, "attribute", which), CUBLAS_STATUS_NOT_SUPPORTED;
 }
 inline cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t of,
                                                      cublasLtMatmulDescAttributes_t which, const void *from,
                                                      size_t bytes) {
-    switch (which) {
-    case CUBLASLT_MATMUL_DESC_COMPUTE_TYPE:
-        return sim_set_attribute(of->compute, from, bytes);
-    case CUBLASLT_MATMUL_DESC_SCALE_TYPE:
-        return sim_set_attribute(of->scalars, from, bytes);
-    case CUBLASLT_MATMUL_DESC_POINTER_MODE:
-        return sim_set_attribute(of->mode, from, bytes);
-    case CUBLASLT_MATMUL_DESC_TRANSA:
-        return sim_set_attribute(of->a, from, bytes);
-    case CUBLASLT_MATMUL_DESC_TRANSB:
-        return sim_set_attribute(of->b, from, bytes);
-    case CUBLASLT_MATMUL_DESC_EPILOGUE:
-        return sim_set_attribute(of->epilogue, from, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-        return sim_set_attribute(of->bias, from, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE:
-        return sim_set_attribute(of->bias_apart, from, bytes);
-    case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
-        return sim_set_attribute(of->bias_type, from, bytes);
-    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
-        return sim_set_attribute(of->scale_a, from, bytes);
-    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
-        return sim_set_attribute(of->scale_b, from, bytes);
-    case CUBLASLT_MATMUL_DESC_C_SCALE_POINTER:
-        return sim_set_attribute(of->scale_c, from, bytes);
-    case CUBLASLT_MATMUL_DESC_D_SCALE_POINTER:
-        return sim_set_attribute(of->scale_d, from, bytes);
-    case CUBLASLT_MATMUL_DESC_AMAX_D_POINTER:
-        return sim_set_attribute(of->amax, from, bytes);
-    case CUBLASLT_MATMUL_DESC_FAST_ACCUM: /* how exact it is, and where it runs */
-    case CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET:
-        return CUBLAS_STATUS_SUCCESS;
-    default:
-        return sim_library_lacks(__func__, "attribute", which), CUBLAS_STATUS_NOT_SUPPORTED;
-    }
+    if (which == CUBLASLT_MATMUL_DESC_FAST_ACCUM || which == CUBLASLT_MATMUL_DESC_SM_COUNT_TARGET)
+        return CUBLAS_STATUS_SUCCESS; /* how exact it is, and where it runs */
+    return sim_lt_set(__func__,
+                      {{CUBLASLT_MATMUL_DESC_COMPUTE_TYPE, of->compute},
+                       {CUBLASLT_MATMUL_DESC_SCALE_TYPE, of->scalars},
+                       {CUBLASLT_MATMUL_DESC_POINTER_MODE, of->mode},
+                       {CUBLASLT_MATMUL_DESC_TRANSA, of->a},
+                       {CUBLASLT_MATMUL_DESC_TRANSB, of->b},
+                       {CUBLASLT_MATMUL_DESC_EPILOGUE, of->epilogue},
+                       {CUBLASLT_MATMUL_DESC_BIAS_POINTER, of->bias},
+                       {CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, of->bias_apart},
+                       {CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, of->bias_type},
+                       {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, of->scale_a},
+                       {CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, of->scale_b},
+                       {CUBLASLT_MATMUL_DESC_C_SCALE_POINTER, of->scale_c},
+                       {CUBLASLT_MATMUL_DESC_D_SCALE_POINTER, of->scale_d},
+                       {CUBLASLT_MATMUL_DESC_AMAX_D_POINTER, of->amax}},
+                      which, from, bytes);
 }
 inline cublasStatus_t cublasLtMatrixLayoutInit(cublasLtMatrixLayout_t of, cudaDataType type, uint64_t rows,
                                                uint64_t columns, int64_t ld) {
@@ -194,45 +186,27 @@ inline cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *of, cud
                                                  uint64_t columns, int64_t ld) {
     return cublasLtMatrixLayoutInit(*of = new cublasLtMatrixLayoutOpaque_t, type, rows, columns, ld);
 }
-inline cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t of) {
-    return delete of, CUBLAS_STATUS_SUCCESS;
-}
+inline constexpr sim_destroys<cublasStatus_t, cublasLtMatrixLayoutOpaque_t> cublasLtMatrixLayoutDestroy;
 inline cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t of,
                                                        cublasLtMatrixLayoutAttribute_t which,
                                                        const void *from, size_t bytes) {
-    switch (which) {
-    case CUBLASLT_MATRIX_LAYOUT_TYPE:
-        return sim_set_attribute(of->type, from, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_ORDER:
-        return sim_set_attribute(of->order, from, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_ROWS:
-        return sim_set_attribute(of->rows, from, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_COLS:
-        return sim_set_attribute(of->columns, from, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_LD:
-        return sim_set_attribute(of->ld, from, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT:
-        return sim_set_attribute(of->count, from, bytes);
-    case CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET:
-        return sim_set_attribute(of->apart, from, bytes);
-    default:
-        return sim_library_lacks(__func__, "attribute", which), CUBLAS_STATUS_NOT_SUPPORTED;
-    }
+    return sim_lt_set(__func__,
+                      {{CUBLASLT_MATRIX_LAYOUT_TYPE, of->type},
+                       {CUBLASLT_MATRIX_LAYOUT_ORDER, of->order},
+                       {CUBLASLT_MATRIX_LAYOUT_ROWS, of->rows},
+                       {CUBLASLT_MATRIX_LAYOUT_COLS, of->columns},
+                       {CUBLASLT_MATRIX_LAYOUT_LD, of->ld},
+                       {CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, of->count},
+                       {CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, of->apart}},
+                      which, from, bytes);
 }
-inline cublasStatus_t cublasLtMatmulPreferenceInit(cublasLtMatmulPreference_t) {
-    return CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *of) {
-    return *of = new cublasLtMatmulPreferenceOpaque_t, CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t of) {
-    return delete of, CUBLAS_STATUS_SUCCESS;
-}
-inline cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t,
-                                                           cublasLtMatmulPreferenceAttributes_t, const void *,
-                                                           size_t) {
-    return CUBLAS_STATUS_SUCCESS;
-}
+inline constexpr sim_ignores<cublasStatus_t, cublasLtMatmulPreference_t> cublasLtMatmulPreferenceInit;
+inline constexpr sim_creates<cublasStatus_t, cublasLtMatmulPreferenceOpaque_t> cublasLtMatmulPreferenceCreate;
+inline constexpr sim_destroys<cublasStatus_t, cublasLtMatmulPreferenceOpaque_t>
+    cublasLtMatmulPreferenceDestroy;
+inline constexpr sim_ignores<cublasStatus_t, cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,
+                             const void *, size_t>
+    cublasLtMatmulPreferenceSetAttribute;
 
 /* ---- The product ---- */
 

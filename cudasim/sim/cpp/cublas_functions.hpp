@@ -485,71 +485,60 @@ inline cublasStatus_t cublasDotEx(cublasHandle_t handle, int n, const void *x, c
     });
 }
 
-/* ---- By name ---- */
+/* ---- By name: as they are, or without handles ---- */
 
 #ifdef SIM_CUBLAS_WITHOUT_HANDLES
 #include "cublas_without_handles.hpp"
 #else
-inline constexpr auto cublasSaxpy = sim_axpy<float>;
-inline constexpr auto cublasDaxpy = sim_axpy<double>;
-inline constexpr auto cublasCaxpy = sim_axpy<cuComplex>;
-inline constexpr auto cublasZaxpy = sim_axpy<cuDoubleComplex>;
-inline constexpr auto cublasSscal = sim_scal<float>;
-inline constexpr auto cublasDscal = sim_scal<double>;
-inline constexpr auto cublasCscal = sim_scal<cuComplex>;
-inline constexpr auto cublasZscal = sim_scal<cuDoubleComplex>;
-inline constexpr auto cublasScopy = sim_copy_vector<float>;
-inline constexpr auto cublasDcopy = sim_copy_vector<double>;
-inline constexpr auto cublasCcopy = sim_copy_vector<cuComplex>;
-inline constexpr auto cublasZcopy = sim_copy_vector<cuDoubleComplex>;
-inline constexpr auto cublasSswap = sim_swap_vectors<float>;
-inline constexpr auto cublasDswap = sim_swap_vectors<double>;
-inline constexpr auto cublasSdot = sim_dot<float, false>;
-inline constexpr auto cublasDdot = sim_dot<double, false>;
+template <class F> constexpr F sim_by_name(F function) {
+    return function;
+}
+template <class R, class F> constexpr F sim_telling(F function) {
+    return function;
+}
+#endif
+#define SIM_FOR_REALS(name, function)                                                                        \
+    inline constexpr auto cublasS##name = sim_by_name(function<float>);                                      \
+    inline constexpr auto cublasD##name = sim_by_name(function<double>);
+#define SIM_FOR_ALL(name, function)                                                                          \
+    SIM_FOR_REALS(name, function)                                                                            \
+    inline constexpr auto cublasC##name = sim_by_name(function<cuComplex>);                                  \
+    inline constexpr auto cublasZ##name = sim_by_name(function<cuDoubleComplex>);
+SIM_FOR_ALL(axpy, sim_axpy)
+SIM_FOR_ALL(scal, sim_scal)
+SIM_FOR_ALL(copy, sim_copy_vector)
+SIM_FOR_REALS(swap, sim_swap_vectors)
+SIM_FOR_ALL(gemv, sim_gemv)
+SIM_FOR_REALS(ger, sim_ger)
+SIM_FOR_ALL(gemm, sim_gemm)
+SIM_FOR_REALS(trsm, sim_trsm)
+SIM_FOR_REALS(symm, sim_symm)
+SIM_FOR_REALS(syrk, sim_syrk)
+inline constexpr auto cublasSdot = sim_telling<float>(sim_dot<float, false>);
+inline constexpr auto cublasDdot = sim_telling<double>(sim_dot<double, false>);
+inline constexpr auto cublasSnrm2 = sim_telling<float>(sim_nrm2<float, float>);
+inline constexpr auto cublasDnrm2 = sim_telling<double>(sim_nrm2<double, double>);
+inline constexpr auto cublasSasum = sim_telling<float>(sim_asum<float, float>);
+inline constexpr auto cublasDasum = sim_telling<double>(sim_asum<double, double>);
+inline constexpr auto cublasIsamax = sim_telling<int>(sim_extreme<float, 1>);
+inline constexpr auto cublasIdamax = sim_telling<int>(sim_extreme<double, 1>);
+inline constexpr auto cublasIsamin = sim_telling<int>(sim_extreme<float, -1>);
+inline constexpr auto cublasIdamin = sim_telling<int>(sim_extreme<double, -1>);
+#ifndef SIM_CUBLAS_WITHOUT_HANDLES
 inline constexpr auto cublasCdotu = sim_dot<cuComplex, false>;
 inline constexpr auto cublasCdotc = sim_dot<cuComplex, true>;
 inline constexpr auto cublasZdotu = sim_dot<cuDoubleComplex, false>;
 inline constexpr auto cublasZdotc = sim_dot<cuDoubleComplex, true>;
-inline constexpr auto cublasSnrm2 = sim_nrm2<float, float>;
-inline constexpr auto cublasDnrm2 = sim_nrm2<double, double>;
 inline constexpr auto cublasScnrm2 = sim_nrm2<cuComplex, float>;
 inline constexpr auto cublasDznrm2 = sim_nrm2<cuDoubleComplex, double>;
-inline constexpr auto cublasSasum = sim_asum<float, float>;
-inline constexpr auto cublasDasum = sim_asum<double, double>;
-inline constexpr auto cublasIsamax = sim_extreme<float, 1>;
-inline constexpr auto cublasIdamax = sim_extreme<double, 1>;
 inline constexpr auto cublasIcamax = sim_extreme<cuComplex, 1>;
 inline constexpr auto cublasIzamax = sim_extreme<cuDoubleComplex, 1>;
-inline constexpr auto cublasIsamin = sim_extreme<float, -1>;
-inline constexpr auto cublasIdamin = sim_extreme<double, -1>;
-inline constexpr auto cublasSgemv = sim_gemv<float>;
-inline constexpr auto cublasDgemv = sim_gemv<double>;
-inline constexpr auto cublasCgemv = sim_gemv<cuComplex>;
-inline constexpr auto cublasZgemv = sim_gemv<cuDoubleComplex>;
-inline constexpr auto cublasSger = sim_ger<float>;
-inline constexpr auto cublasDger = sim_ger<double>;
-inline constexpr auto cublasSgemm = sim_gemm<float>;
-inline constexpr auto cublasDgemm = sim_gemm<double>;
-inline constexpr auto cublasCgemm = sim_gemm<cuComplex>;
-inline constexpr auto cublasZgemm = sim_gemm<cuDoubleComplex>;
-inline constexpr auto cublasSgemmStridedBatched = sim_gemm_strided<float>;
-inline constexpr auto cublasDgemmStridedBatched = sim_gemm_strided<double>;
-inline constexpr auto cublasCgemmStridedBatched = sim_gemm_strided<cuComplex>;
-inline constexpr auto cublasZgemmStridedBatched = sim_gemm_strided<cuDoubleComplex>;
-inline constexpr auto cublasSgemmBatched = sim_gemm_batched<float>;
-inline constexpr auto cublasDgemmBatched = sim_gemm_batched<double>;
-inline constexpr auto cublasStrsm = sim_trsm<float>;
-inline constexpr auto cublasDtrsm = sim_trsm<double>;
-inline constexpr auto cublasStrmm = sim_trmm<float>;
-inline constexpr auto cublasDtrmm = sim_trmm<double>;
-inline constexpr auto cublasSsymm = sim_symm<float>;
-inline constexpr auto cublasDsymm = sim_symm<double>;
-inline constexpr auto cublasSsyrk = sim_syrk<float>;
-inline constexpr auto cublasDsyrk = sim_syrk<double>;
-inline constexpr auto cublasSgeam = sim_geam<float>;
-inline constexpr auto cublasDgeam = sim_geam<double>;
-inline constexpr auto cublasSgetrfBatched = sim_getrf<float>;
-inline constexpr auto cublasDgetrfBatched = sim_getrf<double>;
-inline constexpr auto cublasSgetriBatched = sim_getri<float>;
-inline constexpr auto cublasDgetriBatched = sim_getri<double>;
+SIM_FOR_ALL(gemmStridedBatched, sim_gemm_strided)
+SIM_FOR_REALS(gemmBatched, sim_gemm_batched)
+SIM_FOR_REALS(trmm, sim_trmm)
+SIM_FOR_REALS(geam, sim_geam)
+SIM_FOR_REALS(getrfBatched, sim_getrf)
+SIM_FOR_REALS(getriBatched, sim_getri)
 #endif
+#undef SIM_FOR_ALL
+#undef SIM_FOR_REALS

@@ -103,36 +103,10 @@ template <class R, class F> struct sim_first_result {
         return result;
     }
 };
-template <class R, class F> constexpr sim_first_result<R, F> sim_returning(F function) {
+template <class... P>
+constexpr sim_first_call<P...> sim_by_name(cublasStatus_t (*function)(cublasHandle_t, P...)) {
+    return function;
+}
+template <class R, class F> constexpr sim_first_result<R, F> sim_telling(F function) {
     return {function};
 }
-
-#define SIM_FOR_REALS(name, function)                                                                        \
-    inline constexpr sim_first_call cublasS##name{function<float>};                                          \
-    inline constexpr sim_first_call cublasD##name{function<double>};
-#define SIM_FOR_ALL(name, function)                                                                          \
-    SIM_FOR_REALS(name, function)                                                                            \
-    inline constexpr sim_first_call cublasC##name{function<cuComplex>};                                      \
-    inline constexpr sim_first_call cublasZ##name{function<cuDoubleComplex>};
-SIM_FOR_ALL(axpy, sim_axpy)
-SIM_FOR_ALL(scal, sim_scal)
-SIM_FOR_ALL(copy, sim_copy_vector)
-SIM_FOR_REALS(swap, sim_swap_vectors)
-SIM_FOR_ALL(gemv, sim_gemv)
-SIM_FOR_REALS(ger, sim_ger)
-SIM_FOR_ALL(gemm, sim_gemm)
-SIM_FOR_REALS(trsm, sim_trsm)
-SIM_FOR_REALS(symm, sim_symm)
-SIM_FOR_REALS(syrk, sim_syrk)
-#undef SIM_FOR_ALL
-#undef SIM_FOR_REALS
-inline constexpr auto cublasSdot = sim_returning<float>(sim_dot<float, false>);
-inline constexpr auto cublasDdot = sim_returning<double>(sim_dot<double, false>);
-inline constexpr auto cublasSnrm2 = sim_returning<float>(sim_nrm2<float, float>);
-inline constexpr auto cublasDnrm2 = sim_returning<double>(sim_nrm2<double, double>);
-inline constexpr auto cublasSasum = sim_returning<float>(sim_asum<float, float>);
-inline constexpr auto cublasDasum = sim_returning<double>(sim_asum<double, double>);
-inline constexpr auto cublasIsamax = sim_returning<int>(sim_extreme<float, 1>);
-inline constexpr auto cublasIdamax = sim_returning<int>(sim_extreme<double, 1>);
-inline constexpr auto cublasIsamin = sim_returning<int>(sim_extreme<float, -1>);
-inline constexpr auto cublasIdamin = sim_returning<int>(sim_extreme<double, -1>);

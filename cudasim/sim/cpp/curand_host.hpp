@@ -3,6 +3,7 @@
  * quasi-random numbers are the same; scrambled ones are refused. */
 #pragma once
 #include "curand_sobol.hpp"
+#include "library_forms.hpp"
 #include "library_range.hpp"
 #include <optional>
 #include <sys/mman.h>
@@ -95,10 +96,7 @@ SIM_HOST curandStatus_t curandCreateGeneratorHost(curandGenerator_t *generator, 
                                                   SIM_CALLED) {
     return sim_create_generator(generator, type, true, SIM_CALLED_AS(0));
 }
-inline curandStatus_t curandDestroyGenerator(curandGenerator_t generator) {
-    delete generator;
-    return CURAND_STATUS_SUCCESS;
-}
+inline constexpr sim_destroys<curandStatus_t, curandGenerator_st> curandDestroyGenerator;
 inline curandStatus_t curandSetPseudoRandomGeneratorSeed(curandGenerator_t generator,
                                                          unsigned long long seed) {
     if (generator->is_quasi())
@@ -112,15 +110,9 @@ inline curandStatus_t curandSetGeneratorOffset(curandGenerator_t generator, unsi
     generator->is_begun = false;
     return CURAND_STATUS_SUCCESS;
 }
-inline curandStatus_t curandSetGeneratorOrdering(curandGenerator_t, curandOrdering_t) {
-    return CURAND_STATUS_SUCCESS;
-}
-inline curandStatus_t curandSetStream(curandGenerator_t, cudaStream_t) {
-    return CURAND_STATUS_SUCCESS;
-}
-inline curandStatus_t curandGenerateSeeds(curandGenerator_t) {
-    return CURAND_STATUS_SUCCESS;
-}
+inline constexpr sim_ignores<curandStatus_t, curandGenerator_t, curandOrdering_t> curandSetGeneratorOrdering;
+inline constexpr sim_ignores<curandStatus_t, curandGenerator_t, cudaStream_t> curandSetStream;
+inline constexpr sim_ignores<curandStatus_t, curandGenerator_t> curandGenerateSeeds;
 inline curandStatus_t curandGetVersion(int *version) {
     *version = CURAND_VERSION;
     return CURAND_STATUS_SUCCESS;

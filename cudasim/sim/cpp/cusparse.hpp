@@ -140,26 +140,20 @@ typedef const cusparseDnVecDescr *cusparseConstDnVecDescr_t;
 
 /* ---- Handles and descriptors ---- */
 
-inline cusparseStatus_t cusparseCreate(cusparseHandle_t *handle) {
-    return *handle = new cusparseContext(), CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseDestroy(cusparseHandle_t handle) {
-    return delete handle, CUSPARSE_STATUS_SUCCESS;
-}
+inline constexpr sim_creates<cusparseStatus_t, cusparseContext> cusparseCreate;
+inline constexpr sim_destroys<cusparseStatus_t, cusparseContext> cusparseDestroy;
+inline constexpr sim_sets<cusparseStatus_t, &cusparseContext::stream> cusparseSetStream;
+inline constexpr sim_tells<cusparseStatus_t, &cusparseContext::stream> cusparseGetStream;
+inline constexpr sim_sets<cusparseStatus_t, &cusparseContext::mode> cusparseSetPointerMode;
+inline constexpr sim_tells<cusparseStatus_t, &cusparseContext::mode> cusparseGetPointerMode;
+inline constexpr sim_creates<cusparseStatus_t, cusparseMatDescr> cusparseCreateMatDescr;
+inline constexpr sim_destroys<cusparseStatus_t, cusparseMatDescr> cusparseDestroyMatDescr;
+inline constexpr sim_sets<cusparseStatus_t, &cusparseMatDescr::type> cusparseSetMatType;
+inline constexpr sim_sets<cusparseStatus_t, &cusparseMatDescr::fill> cusparseSetMatFillMode;
+inline constexpr sim_sets<cusparseStatus_t, &cusparseMatDescr::diagonal> cusparseSetMatDiagType;
+inline constexpr sim_sets<cusparseStatus_t, &cusparseMatDescr::base> cusparseSetMatIndexBase;
 inline cusparseStatus_t cusparseGetVersion(cusparseHandle_t, int *version) {
     return *version = CUSPARSE_VERSION, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSetStream(cusparseHandle_t handle, cudaStream_t stream) {
-    return handle->stream = stream, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseGetStream(cusparseHandle_t handle, cudaStream_t *stream) {
-    return *stream = handle->stream, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSetPointerMode(cusparseHandle_t handle, cusparsePointerMode_t mode) {
-    return handle->mode = mode, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseGetPointerMode(cusparseHandle_t handle, cusparsePointerMode_t *mode) {
-    return *mode = handle->mode, CUSPARSE_STATUS_SUCCESS;
 }
 inline const char *cusparseGetErrorName(cusparseStatus_t status) {
     static const char *const names[] = {"CUSPARSE_STATUS_SUCCESS",
@@ -178,24 +172,6 @@ inline const char *cusparseGetErrorName(cusparseStatus_t status) {
 }
 inline const char *cusparseGetErrorString(cusparseStatus_t status) {
     return cusparseGetErrorName(status);
-}
-inline cusparseStatus_t cusparseCreateMatDescr(cusparseMatDescr_t *of) {
-    return *of = new cusparseMatDescr(), CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseDestroyMatDescr(cusparseMatDescr_t of) {
-    return delete of, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSetMatType(cusparseMatDescr_t of, cusparseMatrixType_t type) {
-    return of->type = type, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSetMatFillMode(cusparseMatDescr_t of, cusparseFillMode_t fill) {
-    return of->fill = fill, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSetMatDiagType(cusparseMatDescr_t of, cusparseDiagType_t diagonal) {
-    return of->diagonal = diagonal, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSetMatIndexBase(cusparseMatDescr_t of, cusparseIndexBase_t base) {
-    return of->base = base, CUSPARSE_STATUS_SUCCESS;
 }
 
 inline bool sim_sparse_has(const char *function, cudaDataType type) {
@@ -249,42 +225,23 @@ inline cusparseStatus_t cusparseCreateCoo(cusparseSpMatDescr_t *to, int64_t rows
         __func__, to,
         {CUSPARSE_FORMAT_COO, rows, columns, nnz, row_of, column_of, values, index, index, base, type});
 }
-inline cusparseStatus_t cusparseDestroySpMat(cusparseConstSpMatDescr_t of) {
-    return delete of, CUSPARSE_STATUS_SUCCESS;
-}
+inline constexpr sim_destroys<cusparseStatus_t, cusparseSpMatDescr> cusparseDestroySpMat;
 inline cusparseStatus_t cusparseSpMatGetSize(cusparseConstSpMatDescr_t of, int64_t *rows, int64_t *columns,
                                              int64_t *nnz) {
     return *rows = of->rows, *columns = of->columns, *nnz = of->nnz, CUSPARSE_STATUS_SUCCESS;
 }
-inline cusparseStatus_t cusparseSpMatGetFormat(cusparseConstSpMatDescr_t of, cusparseFormat_t *format) {
-    return *format = of->format, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpMatGetIndexBase(cusparseConstSpMatDescr_t of, cusparseIndexBase_t *base) {
-    return *base = of->base, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpMatGetValues(cusparseSpMatDescr_t of, void **values) {
-    return *values = of->values, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpMatSetValues(cusparseSpMatDescr_t of, void *values) {
-    return of->values = values, CUSPARSE_STATUS_SUCCESS;
-}
+inline constexpr sim_tells<cusparseStatus_t, &cusparseSpMatDescr::format> cusparseSpMatGetFormat;
+inline constexpr sim_tells<cusparseStatus_t, &cusparseSpMatDescr::base> cusparseSpMatGetIndexBase;
+inline constexpr sim_tells<cusparseStatus_t, &cusparseSpMatDescr::values> cusparseSpMatGetValues;
+inline constexpr sim_sets<cusparseStatus_t, &cusparseSpMatDescr::values> cusparseSpMatSetValues;
 inline cusparseStatus_t sim_sparse_point(cusparseSpMatDescr_t of, void *offsets, void *indices,
                                          void *values) {
     of->offsets = offsets, of->indices = indices, of->values = values;
     return CUSPARSE_STATUS_SUCCESS;
 }
-inline cusparseStatus_t cusparseCsrSetPointers(cusparseSpMatDescr_t of, void *offsets, void *indices,
-                                               void *values) {
-    return sim_sparse_point(of, offsets, indices, values);
-}
-inline cusparseStatus_t cusparseCscSetPointers(cusparseSpMatDescr_t of, void *offsets, void *indices,
-                                               void *values) {
-    return sim_sparse_point(of, offsets, indices, values);
-}
-inline cusparseStatus_t cusparseCooSetPointers(cusparseSpMatDescr_t of, void *rows, void *columns,
-                                               void *values) {
-    return sim_sparse_point(of, rows, columns, values);
-}
+inline constexpr auto cusparseCsrSetPointers = sim_sparse_point;
+inline constexpr auto cusparseCscSetPointers = sim_sparse_point;
+inline constexpr auto cusparseCooSetPointers = sim_sparse_point;
 inline cusparseStatus_t cusparseCsrSetStridedBatch(cusparseSpMatDescr_t of, int count, int64_t offsets,
                                                    int64_t values) {
     return of->count = count, of->offsets_apart = offsets, of->values_apart = values, CUSPARSE_STATUS_SUCCESS;
@@ -309,15 +266,9 @@ inline cusparseStatus_t cusparseCreateSpVec(cusparseSpVecDescr_t *to, int64_t si
     return *to = new cusparseSpVecDescr{size, nnz, indices, values, index, base, type},
            CUSPARSE_STATUS_SUCCESS;
 }
-inline cusparseStatus_t cusparseDestroySpVec(cusparseConstSpVecDescr_t of) {
-    return delete of, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpVecSetValues(cusparseSpVecDescr_t of, void *values) {
-    return of->values = values, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpVecGetValues(cusparseSpVecDescr_t of, void **values) {
-    return *values = of->values, CUSPARSE_STATUS_SUCCESS;
-}
+inline constexpr sim_destroys<cusparseStatus_t, cusparseSpVecDescr> cusparseDestroySpVec;
+inline constexpr sim_sets<cusparseStatus_t, &cusparseSpVecDescr::values> cusparseSpVecSetValues;
+inline constexpr sim_tells<cusparseStatus_t, &cusparseSpVecDescr::values> cusparseSpVecGetValues;
 inline cusparseStatus_t cusparseCreateDnVec(cusparseDnVecDescr_t *to, int64_t size, void *values,
                                             cudaDataType type) {
     if (!sim_sparse_has(__func__, type))
@@ -325,15 +276,11 @@ inline cusparseStatus_t cusparseCreateDnVec(cusparseDnVecDescr_t *to, int64_t si
     return *to = new cusparseDnVecDescr{{size, 1, size, values, type, CUSPARSE_ORDER_COL, 1, 0}},
            CUSPARSE_STATUS_SUCCESS;
 }
-inline cusparseStatus_t cusparseDestroyDnVec(cusparseConstDnVecDescr_t of) {
-    return delete of, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseDnVecSetValues(cusparseDnVecDescr_t of, void *values) {
-    return of->values = values, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseDnVecGetValues(cusparseDnVecDescr_t of, void **values) {
-    return *values = of->values, CUSPARSE_STATUS_SUCCESS;
-}
+inline constexpr sim_destroys<cusparseStatus_t, cusparseDnVecDescr> cusparseDestroyDnVec;
+inline constexpr sim_sets<cusparseStatus_t, &cusparseDnVecDescr::values, cusparseDnVecDescr>
+    cusparseDnVecSetValues;
+inline constexpr sim_tells<cusparseStatus_t, &cusparseDnVecDescr::values, cusparseDnVecDescr>
+    cusparseDnVecGetValues;
 inline cusparseStatus_t cusparseCreateDnMat(cusparseDnMatDescr_t *to, int64_t rows, int64_t columns,
                                             int64_t ld, void *values, cudaDataType type,
                                             cusparseOrder_t order) {
@@ -344,15 +291,9 @@ inline cusparseStatus_t cusparseCreateDnMat(cusparseDnMatDescr_t *to, int64_t ro
     return *to = new cusparseDnMatDescr{rows, columns, ld, values, type, order, 1, 0},
            CUSPARSE_STATUS_SUCCESS;
 }
-inline cusparseStatus_t cusparseDestroyDnMat(cusparseConstDnMatDescr_t of) {
-    return delete of, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseDnMatSetValues(cusparseDnMatDescr_t of, void *values) {
-    return of->values = values, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseDnMatGetValues(cusparseDnMatDescr_t of, void **values) {
-    return *values = of->values, CUSPARSE_STATUS_SUCCESS;
-}
+inline constexpr sim_destroys<cusparseStatus_t, cusparseDnMatDescr> cusparseDestroyDnMat;
+inline constexpr sim_sets<cusparseStatus_t, &cusparseDnMatDescr::values> cusparseDnMatSetValues;
+inline constexpr sim_tells<cusparseStatus_t, &cusparseDnMatDescr::values> cusparseDnMatGetValues;
 inline cusparseStatus_t cusparseDnMatSetStridedBatch(cusparseDnMatDescr_t of, int count, int64_t apart) {
     return of->count = count, of->apart = apart, CUSPARSE_STATUS_SUCCESS;
 }

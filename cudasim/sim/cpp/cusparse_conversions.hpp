@@ -2,11 +2,6 @@
 #pragma once
 #include "cusparse_functions.hpp"
 
-inline cusparseStatus_t cusparseDenseToSparse_bufferSize(cusparseHandle_t, cusparseConstDnMatDescr_t,
-                                                         cusparseSpMatDescr_t, cusparseDenseToSparseAlg_t,
-                                                         size_t *bytes) {
-    return sim_sparse_buffer(bytes);
-}
 /* fills: whether the matrix's arrays are there; else its nnz is set. */
 inline cusparseStatus_t sim_sparse_from(cusparseHandle_t handle, const cusparseDnMatDescr &a,
                                         cusparseSpMatDescr *to, bool fills) {
@@ -54,12 +49,7 @@ inline cusparseStatus_t cusparseDenseToSparse_convert(cusparseHandle_t handle, c
                                                       void *) {
     return sim_sparse_from(handle, *a, to, true);
 }
-inline cusparseStatus_t cusparseCsr2cscEx2_bufferSize(cusparseHandle_t, int, int, int, const void *,
-                                                      const int *, const int *, void *, int *, int *,
-                                                      cudaDataType, cusparseAction_t, cusparseIndexBase_t,
-                                                      cusparseCsr2CscAlg_t, size_t *bytes) {
-    return sim_sparse_buffer(bytes);
-}
+inline constexpr auto cusparseDenseToSparse_bufferSize = sim_asks_buffer_of(cusparseDenseToSparse_analysis);
 inline cusparseStatus_t cusparseCsr2cscEx2(cusparseHandle_t handle, int rows, int columns, int nnz,
                                            const void *values, const int *offsets, const int *indices,
                                            void *to_values, int *to_offsets, int *to_indices,
@@ -90,10 +80,9 @@ inline cusparseStatus_t cusparseCsr2cscEx2(cusparseHandle_t handle, int rows, in
     });
     return CUSPARSE_STATUS_SUCCESS;
 }
-inline cusparseStatus_t cusparseXcsrsort_bufferSizeExt(cusparseHandle_t, int, int, int, const int *,
-                                                       const int *, size_t *bytes) {
-    return sim_sparse_buffer(bytes);
-}
+inline constexpr auto cusparseCsr2cscEx2_bufferSize = sim_asks_buffer_of(cusparseCsr2cscEx2);
+inline constexpr sim_asks_buffer<cusparseStatus_t, cusparseHandle_t, int, int, int, const int *, const int *>
+    cusparseXcsrsort_bufferSizeExt;
 inline cusparseStatus_t cusparseXcsrsort(cusparseHandle_t handle, int rows, int, int,
                                          const cusparseMatDescr_t of, const int *offsets, int *indices,
                                          int *places, void *) {

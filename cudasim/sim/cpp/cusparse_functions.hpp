@@ -152,28 +152,9 @@ inline cusparseStatus_t cusparseSpMM(cusparseHandle_t handle, cusparseOperation_
                                      cudaDataType compute, cusparseSpMMAlg_t, void *) {
     return sim_sparse_product(__func__, handle, opa, opb, alpha, *a, *b, beta, *c, compute);
 }
-/* Nothing here needs a buffer; no program should take a size of 0 for one that it forgot. */
-inline cusparseStatus_t sim_sparse_buffer(size_t *bytes) {
-    return *bytes = 256, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpMV_bufferSize(cusparseHandle_t, cusparseOperation_t, const void *,
-                                                cusparseConstSpMatDescr_t, cusparseConstDnVecDescr_t,
-                                                const void *, cusparseDnVecDescr_t, cudaDataType,
-                                                cusparseSpMVAlg_t, size_t *bytes) {
-    return sim_sparse_buffer(bytes);
-}
-inline cusparseStatus_t cusparseSpMV_preprocess(cusparseHandle_t, cusparseOperation_t, const void *,
-                                                cusparseConstSpMatDescr_t, cusparseConstDnVecDescr_t,
-                                                const void *, cusparseDnVecDescr_t, cudaDataType,
-                                                cusparseSpMVAlg_t, void *) {
-    return CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
-                                                const void *, cusparseConstSpMatDescr_t,
-                                                cusparseConstDnMatDescr_t, const void *, cusparseDnMatDescr_t,
-                                                cudaDataType, cusparseSpMMAlg_t, size_t *bytes) {
-    return sim_sparse_buffer(bytes);
-}
+inline constexpr auto cusparseSpMV_bufferSize = sim_asks_buffer_of(cusparseSpMV);
+inline constexpr auto cusparseSpMV_preprocess = sim_ignores_as(cusparseSpMV);
+inline constexpr auto cusparseSpMM_bufferSize = sim_asks_buffer_of(cusparseSpMM);
 
 /* ---- Vectors ---- */
 
@@ -234,11 +215,6 @@ inline cusparseStatus_t cusparseScatter(cusparseHandle_t handle, cusparseConstSp
 
 /* ---- Dense from sparse ---- */
 
-inline cusparseStatus_t cusparseSparseToDense_bufferSize(cusparseHandle_t, cusparseConstSpMatDescr_t,
-                                                         cusparseDnMatDescr_t, cusparseSparseToDenseAlg_t,
-                                                         size_t *bytes) {
-    return sim_sparse_buffer(bytes);
-}
 inline cusparseStatus_t cusparseSparseToDense(cusparseHandle_t handle, cusparseConstSpMatDescr_t a,
                                               cusparseDnMatDescr_t b, cusparseSparseToDenseAlg_t, void *) {
     if (!handle)
@@ -259,6 +235,7 @@ inline cusparseStatus_t cusparseSparseToDense(cusparseHandle_t handle, cusparseC
     });
     return CUSPARSE_STATUS_SUCCESS;
 }
+inline constexpr auto cusparseSparseToDense_bufferSize = sim_asks_buffer_of(cusparseSparseToDense);
 
 /* ---- What is refused ---- */
 

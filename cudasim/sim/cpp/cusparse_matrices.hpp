@@ -11,20 +11,6 @@ inline bool sim_sparse_is_csr(const char *function, const cusparseSpMatDescr &of
 
 /* ---- The product of dense matrices, where C has elements ---- */
 
-inline cusparseStatus_t cusparseSDDMM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
-                                                 const void *, cusparseConstDnMatDescr_t,
-                                                 cusparseConstDnMatDescr_t, const void *,
-                                                 cusparseSpMatDescr_t, cudaDataType, cusparseSDDMMAlg_t,
-                                                 size_t *bytes) {
-    return sim_sparse_buffer(bytes);
-}
-inline cusparseStatus_t cusparseSDDMM_preprocess(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
-                                                 const void *, cusparseConstDnMatDescr_t,
-                                                 cusparseConstDnMatDescr_t, const void *,
-                                                 cusparseSpMatDescr_t, cudaDataType, cusparseSDDMMAlg_t,
-                                                 void *) {
-    return CUSPARSE_STATUS_SUCCESS;
-}
 inline cusparseStatus_t cusparseSDDMM(cusparseHandle_t handle, cusparseOperation_t opa,
                                       cusparseOperation_t opb, const void *alpha,
                                       cusparseConstDnMatDescr_t of_a, cusparseConstDnMatDescr_t of_b,
@@ -60,6 +46,8 @@ inline cusparseStatus_t cusparseSDDMM(cusparseHandle_t handle, cusparseOperation
     });
     return CUSPARSE_STATUS_SUCCESS;
 }
+inline constexpr auto cusparseSDDMM_bufferSize = sim_asks_buffer_of(cusparseSDDMM);
+inline constexpr auto cusparseSDDMM_preprocess = sim_ignores_as(cusparseSDDMM);
 
 /* ---- Triangular solvers: op(A) x = alpha op(b), for each column. The analysis has nothing to do. ---- */
 
@@ -134,24 +122,8 @@ inline cusparseStatus_t sim_sparse_solve(const char *function, cusparseHandle_t 
     });
     return CUSPARSE_STATUS_SUCCESS;
 }
-inline cusparseStatus_t cusparseSpSV_createDescr(cusparseSpSVDescr_t *of) {
-    return *of = new cusparseSpSVDescr(), CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpSV_destroyDescr(cusparseSpSVDescr_t of) {
-    return delete of, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpSV_bufferSize(cusparseHandle_t, cusparseOperation_t, const void *,
-                                                cusparseConstSpMatDescr_t, cusparseConstDnVecDescr_t,
-                                                cusparseDnVecDescr_t, cudaDataType, cusparseSpSVAlg_t,
-                                                cusparseSpSVDescr_t, size_t *bytes) {
-    return sim_sparse_buffer(bytes);
-}
-inline cusparseStatus_t cusparseSpSV_analysis(cusparseHandle_t, cusparseOperation_t, const void *,
-                                              cusparseConstSpMatDescr_t, cusparseConstDnVecDescr_t,
-                                              cusparseDnVecDescr_t, cudaDataType, cusparseSpSVAlg_t,
-                                              cusparseSpSVDescr_t, void *) {
-    return CUSPARSE_STATUS_SUCCESS;
-}
+inline constexpr sim_creates<cusparseStatus_t, cusparseSpSVDescr> cusparseSpSV_createDescr;
+inline constexpr sim_destroys<cusparseStatus_t, cusparseSpSVDescr> cusparseSpSV_destroyDescr;
 inline cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t handle, cusparseOperation_t op, const void *alpha,
                                            cusparseConstSpMatDescr_t a, cusparseConstDnVecDescr_t x,
                                            cusparseDnVecDescr_t y, cudaDataType compute, cusparseSpSVAlg_t,
@@ -159,24 +131,10 @@ inline cusparseStatus_t cusparseSpSV_solve(cusparseHandle_t handle, cusparseOper
     return sim_sparse_solve(__func__, handle, op, CUSPARSE_OPERATION_NON_TRANSPOSE, alpha, *a, *x, *y,
                             compute);
 }
-inline cusparseStatus_t cusparseSpSM_createDescr(cusparseSpSMDescr_t *of) {
-    return *of = new cusparseSpSMDescr(), CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpSM_destroyDescr(cusparseSpSMDescr_t of) {
-    return delete of, CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpSM_bufferSize(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
-                                                const void *, cusparseConstSpMatDescr_t,
-                                                cusparseConstDnMatDescr_t, cusparseDnMatDescr_t, cudaDataType,
-                                                cusparseSpSMAlg_t, cusparseSpSMDescr_t, size_t *bytes) {
-    return sim_sparse_buffer(bytes);
-}
-inline cusparseStatus_t cusparseSpSM_analysis(cusparseHandle_t, cusparseOperation_t, cusparseOperation_t,
-                                              const void *, cusparseConstSpMatDescr_t,
-                                              cusparseConstDnMatDescr_t, cusparseDnMatDescr_t, cudaDataType,
-                                              cusparseSpSMAlg_t, cusparseSpSMDescr_t, void *) {
-    return CUSPARSE_STATUS_SUCCESS;
-}
+inline constexpr auto cusparseSpSV_bufferSize = sim_asks_buffer_before(cusparseSpSV_solve);
+inline constexpr auto cusparseSpSV_analysis = sim_ignores_before(cusparseSpSV_solve);
+inline constexpr sim_creates<cusparseStatus_t, cusparseSpSMDescr> cusparseSpSM_createDescr;
+inline constexpr sim_destroys<cusparseStatus_t, cusparseSpSMDescr> cusparseSpSM_destroyDescr;
 inline cusparseStatus_t cusparseSpSM_solve(cusparseHandle_t handle, cusparseOperation_t opa,
                                            cusparseOperation_t opb, const void *alpha,
                                            cusparseConstSpMatDescr_t a, cusparseConstDnMatDescr_t b,
@@ -184,25 +142,23 @@ inline cusparseStatus_t cusparseSpSM_solve(cusparseHandle_t handle, cusparseOper
                                            cusparseSpSMDescr_t) {
     return sim_sparse_solve(__func__, handle, opa, opb, alpha, *a, *b, *c, compute);
 }
+inline constexpr auto cusparseSpSM_bufferSize = sim_asks_buffer_before(cusparseSpSM_solve);
+inline constexpr auto cusparseSpSM_analysis = sim_ignores_before(cusparseSpSM_solve);
 
 /* ---- The product of sparse matrices: compute() tells its size, and copy() fills it ---- */
 
 struct cusparseSpGEMMDescr {};
 typedef cusparseSpGEMMDescr *cusparseSpGEMMDescr_t;
 
-inline cusparseStatus_t cusparseSpGEMM_createDescr(cusparseSpGEMMDescr_t *of) {
-    return *of = new cusparseSpGEMMDescr(), CUSPARSE_STATUS_SUCCESS;
-}
-inline cusparseStatus_t cusparseSpGEMM_destroyDescr(cusparseSpGEMMDescr_t of) {
-    return delete of, CUSPARSE_STATUS_SUCCESS;
-}
+inline constexpr sim_creates<cusparseStatus_t, cusparseSpGEMMDescr> cusparseSpGEMM_createDescr;
+inline constexpr sim_destroys<cusparseStatus_t, cusparseSpGEMMDescr> cusparseSpGEMM_destroyDescr;
 inline cusparseStatus_t cusparseSpGEMM_workEstimation(cusparseHandle_t, cusparseOperation_t,
                                                       cusparseOperation_t, const void *,
                                                       cusparseConstSpMatDescr_t, cusparseConstSpMatDescr_t,
                                                       const void *, cusparseSpMatDescr_t, cudaDataType,
                                                       cusparseSpGEMMAlg_t, cusparseSpGEMMDescr_t,
                                                       size_t *bytes, void *) {
-    return sim_sparse_buffer(bytes);
+    return *bytes = SIM_BUFFER_BYTES, CUSPARSE_STATUS_SUCCESS;
 }
 /* fills: whether C's arrays are there; else its nnz is set. */
 inline cusparseStatus_t sim_sparse_square(const char *function, cusparseHandle_t handle,
@@ -263,7 +219,7 @@ inline cusparseStatus_t cusparseSpGEMM_compute(cusparseHandle_t handle, cusparse
                                                cusparseSpGEMMAlg_t, cusparseSpGEMMDescr_t, size_t *bytes,
                                                void *buffer) {
     if (!buffer)
-        return sim_sparse_buffer(bytes);
+        return *bytes = SIM_BUFFER_BYTES, CUSPARSE_STATUS_SUCCESS;
     return sim_sparse_square(__func__, handle, opa, opb, alpha, *a, *b, beta, c, compute, false);
 }
 inline cusparseStatus_t cusparseSpGEMM_copy(cusparseHandle_t handle, cusparseOperation_t opa,

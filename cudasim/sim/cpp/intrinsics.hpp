@@ -74,21 +74,7 @@ SIM_INLINE float __fdividef(float x, float y) {
     float size = fabsf(y);
     return size > 0x1p126f && size <= FLT_MAX ? (isinf(x) ? NAN : 0.0f * x) : x / y;
 }
-/* Of floats, rounded to the nearest, towards zero, down and up: __fadd_rn(), _rz, _rd and _ru. nearest: the
- * first one's value; of_doubles: what the others round. */
-#define SIM_FLOAT_ROUNDED(name, parameters, nearest, of_doubles)                                             \
-    SIM_INLINE float name##_rn parameters {                                                                  \
-        return nearest;                                                                                      \
-    }                                                                                                        \
-    SIM_INLINE float name##_rz parameters {                                                                  \
-        return sim_float_towards_zero(of_doubles);                                                           \
-    }                                                                                                        \
-    SIM_INLINE float name##_rd parameters {                                                                  \
-        return sim_float_not_above(of_doubles);                                                              \
-    }                                                                                                        \
-    SIM_INLINE float name##_ru parameters {                                                                  \
-        return sim_float_not_below(of_doubles);                                                              \
-    }
+/* Rounded in each direction: __fadd_rn(), _rz, _rd and _ru. */
 SIM_FLOAT_ROUNDED(__fadd, (float x, float y), x + y, (double)x + (double)y)
 SIM_FLOAT_ROUNDED(__fsub, (float x, float y), x - y, (double)x - (double)y)
 SIM_FLOAT_ROUNDED(__fmul, (float x, float y), x *y, (double)x *(double)y)

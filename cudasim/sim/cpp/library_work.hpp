@@ -5,6 +5,7 @@
 #include "cuda_bf16.hpp"
 #include "cuda_fp16.hpp"
 #include "float8.hpp"
+#include "library_forms.hpp"
 #include "library_range.hpp"
 #include "library_types.h"
 #include "program.hpp"

@@ -2,6 +2,7 @@
  * Reference Guide. */
 #pragma once
 #ifdef SIM_HOST
+#include "library_forms.hpp"
 #include "program.hpp"
 #include <string.h>
 
@@ -20,15 +21,7 @@ typedef struct sim_nvml_device *nvmlDevice_t; /* the number of a device, and one
 inline const char *nvmlErrorString(nvmlReturn_t error) {
     return error == NVML_SUCCESS ? "The operation was successful" : "The operation failed";
 }
-inline nvmlReturn_t nvmlInit() {
-    return NVML_SUCCESS;
-}
-inline nvmlReturn_t nvmlInit_v2() {
-    return NVML_SUCCESS;
-}
-inline nvmlReturn_t nvmlShutdown() {
-    return NVML_SUCCESS;
-}
+inline constexpr sim_ignores<nvmlReturn_t> nvmlInit, nvmlInit_v2, nvmlShutdown;
 inline nvmlReturn_t nvmlDeviceGetCount(unsigned *count) {
     int devices = 0;
     cudaGetDeviceCount(&devices);

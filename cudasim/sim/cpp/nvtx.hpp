@@ -1,5 +1,6 @@
 /* NVTX, by which a program names its phases for a profiler; here it does nothing. */
 #pragma once
+#include "library_forms.hpp"
 #include <stddef.h>
 #include <stdint.h>
 
@@ -38,39 +39,16 @@ struct nvtxEventAttributes_t {
 };
 enum { NVTX_EVENT_ATTRIB_STRUCT_SIZE = sizeof(nvtxEventAttributes_t) };
 
-inline int nvtxRangePushA(const char *) {
-    return 0;
-}
-inline int nvtxRangePush(const char *) {
-    return 0;
-}
-inline int nvtxRangePushEx(const nvtxEventAttributes_t *) {
-    return 0;
-}
-inline int nvtxRangePop() {
-    return 0;
-}
-inline nvtxRangeId_t nvtxRangeStartA(const char *) {
-    return 0;
-}
-inline nvtxRangeId_t nvtxRangeStart(const char *) {
-    return 0;
-}
-inline nvtxRangeId_t nvtxRangeStartEx(const nvtxEventAttributes_t *) {
-    return 0;
-}
-inline void nvtxRangeEnd(nvtxRangeId_t) {}
-inline void nvtxMarkA(const char *) {}
-inline void nvtxMark(const char *) {}
-inline void nvtxMarkEx(const nvtxEventAttributes_t *) {}
-inline void nvtxNameOsThreadA(uint32_t, const char *) {}
-inline nvtxDomainHandle_t nvtxDomainCreateA(const char *) {
-    return 0;
-}
-inline void nvtxDomainDestroy(nvtxDomainHandle_t) {}
-inline int nvtxDomainRangePushEx(nvtxDomainHandle_t, const nvtxEventAttributes_t *) {
-    return 0;
-}
-inline int nvtxDomainRangePop(nvtxDomainHandle_t) {
-    return 0;
-}
+inline constexpr sim_ignores<int, const char *> nvtxRangePushA, nvtxRangePush;
+inline constexpr sim_ignores<int, const nvtxEventAttributes_t *> nvtxRangePushEx;
+inline constexpr sim_ignores<int> nvtxRangePop;
+inline constexpr sim_ignores<nvtxRangeId_t, const char *> nvtxRangeStartA, nvtxRangeStart;
+inline constexpr sim_ignores<nvtxRangeId_t, const nvtxEventAttributes_t *> nvtxRangeStartEx;
+inline constexpr sim_ignores<void, nvtxRangeId_t> nvtxRangeEnd;
+inline constexpr sim_ignores<void, const char *> nvtxMarkA, nvtxMark;
+inline constexpr sim_ignores<void, const nvtxEventAttributes_t *> nvtxMarkEx;
+inline constexpr sim_ignores<void, uint32_t, const char *> nvtxNameOsThreadA;
+inline constexpr sim_ignores<nvtxDomainHandle_t, const char *> nvtxDomainCreateA;
+inline constexpr sim_ignores<void, nvtxDomainHandle_t> nvtxDomainDestroy;
+inline constexpr sim_ignores<int, nvtxDomainHandle_t, const nvtxEventAttributes_t *> nvtxDomainRangePushEx;
+inline constexpr sim_ignores<int, nvtxDomainHandle_t> nvtxDomainRangePop;

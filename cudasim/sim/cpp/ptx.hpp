@@ -183,39 +183,6 @@ template <class T, class R> SIM_INLINE void sim_ptx_abs(R &to, T a) {
     else
         sim_ptx_set<T>(to, __habs(a));
 }
-SIM_INLINE float sim_ptx_rcp(float v) {
-    return 1.0f / v;
-}
-SIM_INLINE double sim_ptx_rcp(double v) {
-    return 1.0 / v;
-}
-SIM_INLINE float sim_ptx_sqrt(float v) {
-    return sqrtf(v);
-}
-SIM_INLINE double sim_ptx_sqrt(double v) {
-    return sqrt(v);
-}
-SIM_INLINE float sim_ptx_rsqrt(float v) {
-    return 1.0f / sqrtf(v);
-}
-SIM_INLINE double sim_ptx_rsqrt(double v) {
-    return 1.0 / sqrt(v);
-}
-SIM_INLINE float sim_ptx_ex2(float v) {
-    return exp2f(v);
-}
-SIM_INLINE float sim_ptx_lg2(float v) {
-    return log2f(v);
-}
-SIM_INLINE float sim_ptx_sin(float v) {
-    return sinf(v);
-}
-SIM_INLINE float sim_ptx_cos(float v) {
-    return cosf(v);
-}
-SIM_INLINE float sim_ptx_tanh(float v) {
-    return tanhf(v);
-}
 
 /* ---- Bits ---- */
 
@@ -261,13 +228,6 @@ template <class R> SIM_INLINE void sim_ptx_lop3(R &to, uint32_t a, uint32_t b, u
         if (table >> row & 1)
             result |= (row & 4 ? a : ~a) & (row & 2 ? b : ~b) & (row & 1 ? c : ~c);
     sim_ptx_set<uint32_t>(to, result);
-}
-SIM_INLINE uint32_t sim_ptx_vabsdiff4(uint32_t a, uint32_t b, uint32_t c) {
-    for (int i = 0; i < 32; i += 8) {
-        int difference = (int)(a >> i & 0xff) - (int)(b >> i & 0xff);
-        c += (uint32_t)(difference < 0 ? -difference : difference);
-    }
-    return c;
 }
 
 /* ---- Conversions ---- */
