@@ -148,10 +148,10 @@ def _simulator_text(text: str, instances, variables, structs) -> str:
     )
 
 
-def _gpu_text(source: str, instances, variables, structs) -> str:
-    """The source, and for each kernel a function that launches it with arguments given by pointers."""
+def _gpu_text(source: str, file: str, instances, variables, structs) -> str:
+    """The source, and for each kernel a function that launches it with arguments given by pointers. The
+    header comes first, as on the simulator: macros of the source would change it."""
     lines = [
-        '#include "sim/cpp/entry.hpp"',
         "SIM_EXPORT const char *error_string(int error) {",
         "    return cudaGetErrorString((cudaError_t)error);",
         "}",
@@ -179,7 +179,15 @@ def _gpu_text(source: str, instances, variables, structs) -> str:
             "}",
         ]
     return "\n".join(
-        [source, f'#line 1 "{LAUNCH_CODE}"', *lines, *_describing(instances, variables, structs), ""]
+        [
+            '#include "sim/cpp/entry.hpp"',
+            f'#line 1 "{file}"',
+            source,
+            f'#line 1 "{LAUNCH_CODE}"',
+            *lines,
+            *_describing(instances, variables, structs),
+            "",
+        ]
     )
 
 
@@ -343,7 +351,7 @@ def build(
         by = (compiler, identity_of(compiler), *flags, *headers, *libraries)
     else:
         compiler, libraries, link_flags = _nvcc().compiler, (), ("-shared",)
-        text = _gpu_text(source, instances, variables, structs)
+        text = _gpu_text(source, file, instances, variables, structs)
         flags = _gpu_flags(loaded_torch().cuda.get_device_capability(device), source)
         # nvcc reads the user's headers itself, so their texts are part of the key.
         extra = ("-include", "sim/portable.h", *(f"-I{folder}" for folder in folders))

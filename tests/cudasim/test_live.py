@@ -170,6 +170,9 @@ def test_nvcc_compiles_the_same_source(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device=None: (9, 0))
     assert cudasim.kernel(SCALE).build("cuda") == ""
     assert cudasim.kernel(TYPICAL).build("cuda") == ""
+    names = ("R", "T", "A", "N", "count", "described", "parameters")
+    macros = "".join(f"#define {name} 2\n" for name in names)
+    assert cudasim.kernel(macros + "__global__ void f(int *a) {\n    a[N] = R * T;\n}").build("cuda") == ""
     broken = cudasim.kernel("__global__ void broken(int *a) {\n    a[0] = b;\n}")
     with pytest.raises(BuildError, match=r'broken\.cu\(2\): error: identifier "b" is undefined'):
         broken.build("cuda")

@@ -10,7 +10,7 @@ from cudasim.predicting.cards import card
 from cudasim.predicting.flow import Flow, _loops
 from cudasim.predicting.machine_code import EXIT, Block, MachineInstruction
 from cudasim.predicting.pace import _before
-from cudasim.predicting.pipes import busy_of
+from cudasim.predicting.pipes import busy_of, tensor_operations
 
 needs_nvcc = pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
 
@@ -429,3 +429,29 @@ def test_a_multiply_add_of_integers_with_a_wide_result_takes_twice_as_long():
     plain, wide = (MachineInstruction(0, "", name, "R2, R3, R4, R6", ()) for name in ("IMAD", "IMAD.WIDE"))
     clocks = [busy_of(one, card("H100"), 1.0)[1] for one in (plain, wide)]
     assert clocks == [0.5, 1.0]
+
+
+@needs_nvcc
+def test_a_loop_of_fragments_runs_once_a_round():
+    """Its lanes load four floats of each fragment, one after the other on the simulator."""
+    source = """
+    #include <mma.h>
+    using namespace nvcuda::wmma;
+    __global__ void product(const float *a, const float *b, float *c, int n) {
+        fragment<matrix_a, 16, 16, 8, precision::tf32, row_major> left;
+        fragment<matrix_b, 16, 16, 8, precision::tf32, row_major> right;
+        fragment<accumulator, 16, 16, 8, float> sum;
+        fill_fragment(sum, 0.0f);
+        for (int k = 0; k < n; k += 8) {
+            load_matrix_sync(left, a + k, n);
+            load_matrix_sync(right, b + k * 16, 16);
+            mma_sync(sum, left, right, sum);
+        }
+        store_matrix_sync(c, sum, 16, mem_row_major);
+    }"""
+    n = 512
+    launch = cudasim.kernel(source)[1, 32]
+    on = cudasim.predict(launch, floats(16, n), floats(n, 16), floats(16, 16), n, gpu="H100").on[0]
+    run = [(one, runs) for one, runs in on.flow.executed(on.code) if one.name == "HMMA"]
+    operations = sum(tensor_operations(one)[0] * runs for one, runs in run)
+    assert operations == pytest.approx(2 * 16 * 16 * n)

@@ -116,12 +116,31 @@ def test_a_warp_that_has_waited_finds_what_others_asked_for_before():
     assert load.requests == 9 * warps and warps <= load.waits <= 2 * warps
 
 
-def test_a_gpu_needs_its_time_to_start_many_small_blocks():
-    """As published kernels with so many blocks of 64 threads showed, whatever they did."""
+@pytest.mark.parametrize(("threads", "clocks"), [(64, 1.21), (256, 23 * 8 / 132)])
+def test_a_gpu_needs_its_time_to_start_many_small_blocks(threads, clocks):
+    """As published kernels with so many blocks showed, whatever they did."""
     copy = "__global__ void copy(char *x) { x[blockIdx.x * blockDim.x + threadIdx.x]++; }"
-    found = cudasim.predict(cudasim.kernel(copy)[1 << 18, 64], np.zeros(1 << 24, np.int8), gpu="H100")
-    assert found.seconds == pytest.approx(1.21 * 2**18 / card("H100").clock_hz, rel=0.05)
+    found = cudasim.predict(
+        cudasim.kernel(copy)[1 << 18, threads], np.zeros(threads << 18, np.int8), gpu="H100"
+    )
+    assert found.seconds == pytest.approx(clocks * 2**18 / card("H100").clock_hz, rel=0.05)
     assert "all blocks start in" in found.why and "one block after another" in str(found.advice)
+
+
+@pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
+def test_a_load_waits_as_long_as_an_idle_gpus_where_nothing_else_uses_dram():
+    source = """
+    __global__ void follow(const int *next, int *last, int n) {
+        int at = 0;
+        for (int i = 0; i < n; i++)
+            at = next[at];
+        *last = at;
+    }"""
+    n = 4096
+    next_of = np.arange(64 * n, dtype=np.int32) + 64
+    found = cudasim.predict(cudasim.kernel(source)[1, 1], next_of, np.zeros(1, np.int32), n, gpu="H100")
+    of = card("H100")
+    assert 1.0 <= (found.seconds - of.launch_seconds) * of.clock_hz / n / of.latency["dram"] <= 1.2
 
 
 TABLE = """
