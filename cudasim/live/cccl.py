@@ -118,3 +118,8 @@ def flags() -> tuple[str, ...]:
     macros = ("THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP", f"SIM_HAS_CCCL={_version()}")
     folders = (REPLACED, _translated(), folder)
     return (*(f"-I{of}" for of in folders), *(f"-D{macro}" for macro in macros))
+
+
+def flags_for_cub(text: str) -> tuple[str, ...]:
+    """The same for a source that includes CUB, else none."""
+    return flags() if names_cub(text) else ()

@@ -303,10 +303,8 @@ def _precompiled(compiler: str, flags: Sequence[str], header: str = "cuda.hpp") 
         if not (folder / header).exists():
             if "clang" not in identity_of(compiler):
                 with replacing(folder / f"{header}.gch") as temporary:
-                    command = [compiler, *flags[:1], "c++-header", *flags[2:], f"-I{SOURCES}"]
-                    made = subprocess.run(
-                        [*command, str(CPP / header), "-o", temporary], capture_output=True, text=True
-                    )
+                    command = [compiler, *flags[:1], "c++-header", *flags[2:], f"-I{SOURCES}", CPP / header]
+                    made = subprocess.run([*command, "-o", temporary], capture_output=True, text=True)
                     if made.returncode != 0:
                         raise BuildError(made.stderr)
             (folder / header).write_text(f'#include "sim/cpp/{header}"\n')
@@ -339,7 +337,7 @@ def build(
     if device == "cpu":
         library, checks = simulator(), only_checks()
         text = _simulator_text(read.text, instances, variables, structs)
-        headers = (*torch_headers.flags(read.text), *(cccl.flags() if cccl.names_cub(read.text) else ()))
+        headers = (*torch_headers.flags(read.text), *cccl.flags_for_cub(read.text))
         known = (*known, text, *headers, *known_of(library, read.text, checks))
         try:
             compiler = cpp_compiler("kernels from a cell or a string have no simulator to run on")
@@ -408,10 +406,9 @@ def compile_for_simulator(
     flags, header: the precompiled header's, which g++ uses with these very flags only. libraries: flags
     before those that name the simulator's own headers. more: flags after them.
     """
-    included, by = header, flags
-    if cccl.names_cub(read.text):
-        included, by = f"{Path(header).stem}_with_cub.hpp", (*flags, *cccl.flags())
-    first = ("-Winvalid-pch", "-include", str(_precompiled(compiler, by, included) / included))
+    included = f"{Path(header).stem}_with_cub.hpp" if cccl.names_cub(read.text) else header
+    precompiled = _precompiled(compiler, (*flags, *cccl.flags_for_cub(read.text)), included)
+    first = ("-Winvalid-pch", "-include", str(precompiled / included))
     if names_special_functions(read.text):
         first = (*first, "-include", str(CPP / "special_functions.hpp"))
     folders = (f"-fdebug-prefix-map={folder}=.", *(f"-I{of}" for of in HEADER_FOLDERS), f"-I{CPP}")
