@@ -46,8 +46,8 @@ static __forceinline__ __device__ void reduce_parts(const struct rows_args *args
         known_here = known_of_team(rows->second, known_here, division->team, thread, shared);
         if (row < rows->batch && threadIdx.x == 0) {
             float result = result_of(rows->second, known_here, 1.0f / rows->windows);
-            result = operated_result(&rows->after, rows->before_second, count_of(&rows->after, AFTER), result,
-                                     row, 0, type, rows->vector_type);
+            result = operated_result(&rows->after, first_operators(rows), count_of(&rows->after, AFTER),
+                                     result, row, 0, type, rows->vector_type);
             store_element(rows->y, row, result, type);
         }
     }

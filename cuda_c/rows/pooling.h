@@ -26,9 +26,15 @@ static __forceinline__ __device__ void operate_on_results(const struct operators
     }
 }
 
-/* How many operators follow the first function. */
+/* How many operators follow the first function. A kernel that is compiled for one call reads what is known,
+ * and no copy of it: a copy that a loop indexes would stay in local memory. */
 static __forceinline__ __device__ int first_operators(const struct rows *rows) {
-    return rows->has_second ? rows->before_second : count_of(&rows->after, AFTER);
+#ifdef JIT_COMPILED
+    (void)rows;
+    return known.second < 0 ? known.after.count : known.before_second;
+#else
+    return rows->has_second ? rows->before_second : rows->after.count;
+#endif
 }
 
 /* Computes the results of a vector and puts them in front. Callers pass a constant for `window`. */

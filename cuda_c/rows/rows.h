@@ -105,9 +105,7 @@ static __forceinline__ __device__ struct rows known_rows(struct rows rows) {
     rows.windows = known.windows;
     rows.window = known.window;
     rows.v_features = known.v_features;
-    rows.has_second = known.second >= 0;
     rows.second = (fgn_row_function)known.second;
-    rows.before_second = known.before_second;
     return rows;
 }
 

@@ -2,6 +2,8 @@
 
 import functools
 import random
+import re
+import subprocess
 import tempfile
 import time
 import warnings
@@ -122,6 +124,24 @@ def test_every_kernel_compiles(compiler, dtype):
             folder = "norm" if facts is norm else "rows"
             compiled(source_of(f"{folder}/{file}.cu", facts), "90a")
     compiled(source_of("backward/gradient_jit.h", gradient), "90a")
+
+
+@pytest.mark.skipif(find_nvcc() is None, reason="needs nvcc")
+@pytest.mark.parametrize("file", ("short_rows", "small_windows", "pooled_rows"))
+def test_no_arguments_are_copied_to_local_memory(file, tmp_path):
+    """A list of operators that a loop indexes by what is not known would be. Facts: the maximum of
+    gelu(mean of 16) * 2, in bfloat16, or the mean of windows of 16 or 4 alone."""
+    second = "2, 2" if file == "pooled_rows" else "-1, 0"
+    sizes = "64, 16, 4, 64" if file == "small_windows" else "64, 4, 16, 64"
+    steps = "0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 35, 13, 0, 0, 0, 0, 0, 0"
+    facts = f"2, 2, 1, 0, {sizes}, {second}, 16, 4, 1, 4, 64, 8, {steps}"
+    source = tmp_path / "kernel.cu"
+    source.write_text(source_of(f"rows/{file}.cu", facts))
+    toolchain = nvcc_toolchain(("-arch=sm_90a", "-Xptxas=-v"))
+    command = [toolchain.compiler, *toolchain.flags, f"-I{SOURCES}", f"-I{SIMULATOR_SOURCES}", "-cubin"]
+    command += ["-o", str(tmp_path / "kernel.cubin"), str(source)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    assert set(re.findall(r"(\d+) bytes stack frame", said)) == {"0"}, said
 
 
 @needs_nvrtc

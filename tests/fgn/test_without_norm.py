@@ -15,6 +15,7 @@ import fgn
 from fgn import training
 from fgn.chains import Chain, Pointwise, Shape, problem, random_inputs
 from fgn.functional import LIBRARY, launch_count, plan_of, run_chain
+from fgn.fusing.parts import ChainPart
 from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native.library import version_names
 from fgn.operators import IN_CHAINS
@@ -355,7 +356,9 @@ def test_an_operand_of_one_element_costs_no_new_plan(device, monkeypatch):
 # explain() of a call
 
 
-def test_what_a_call_saves(device):
+def test_what_a_call_saves(device, monkeypatch):
+    """On a GPU a product and one operator may be left to torch, by the choice of versions; not here."""
+    monkeypatch.setattr(ChainPart, "_is_as_many_launches", lambda *arguments: False)
     torch.manual_seed(0)
     model = nn.Sequential(Mlp(), Mlp(), nn.Linear(16, 8), nn.GroupNorm(2, 8), nn.ReLU(), nn.Softmax(-1)).to(
         device
