@@ -18,6 +18,7 @@ from fgn.native.library import for_device
 from fgn.native.replays import Replays
 from fgn.operators import Pointwise
 from fgn.reference import chain_reference64
+from fgn.training_calls import MOST_ROWS_IN_FLOAT32, BackwardCall
 
 NORM = Chain("norm", before=(), groups=4, after=(Pointwise("silu"),))
 ROUNDS = 3 * replays.TIMES
@@ -80,6 +81,22 @@ def test_captures_are_paid_by_replays(monkeypatch):
         assert run._captures == most + 2 and run.replayed == 2 * replays.REPLAYS_PER_CAPTURE
     finally:
         replays.forget()
+
+
+@pytest.mark.usefixtures("gradients")
+def test_long_sums_of_float32_are_torchs(monkeypatch):
+    """A weight's gradient over many rows in float32: cuBLAS's kept algorithm does not divide the rows."""
+    asked = []
+    monkeypatch.setattr(cublas, "product", lambda sizes, *_, **__: asked.append(sizes))
+    monkeypatch.setattr(BackwardCall, "keep", BackwardCall._ask_for_products)
+    most = MOST_ROWS_IN_FLOAT32
+    for dtype, batch in ((torch.float32, most), (torch.float32, most + 1), (torch.bfloat16, most + 1)):
+        model = fgn.fuse(nn.Sequential(nn.Linear(8, 16), nn.GroupNorm(4, 16))).to(dtype)
+        for _ in range(3):
+            model(torch.randn(batch, 8, dtype=dtype)).sum().backward()
+        is_torchs = dtype is torch.float32 and batch > most
+        assert asked == ([] if is_torchs else [(batch, 8, 16), (16, 8, batch)])
+        asked.clear()
 
 
 def test_the_simulator_has_neither(monkeypatch):
