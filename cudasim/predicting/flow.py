@@ -190,7 +190,8 @@ _FLOATS = {"FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA", "HADD2", "HMUL2", "HF
 _INTEGERS = {"IMAD", "IADD3", "VIADD", "LOP3", "SHF", "IMUL", "LEA"}
 _TWO = {"FFMA", "DFMA", "HFMA2"}
 _SUBSCRIPTED = re.compile(r"\w\s*(?:\[[^\]]*\]\s*)+")
-_MULTIPLY_ADD = re.compile(r"\+=[^;]*\*|\bfmaf?\s*\(|__hfma2?\s*\(")
+_CALLED_MULTIPLY_ADD = re.compile(r"\b(?:fmaf?|__fmaf?_r[nzud]|__hfma2?)\s*\(")
+_MULTIPLY_ADD = re.compile(rf"\+=[^;]*\*|{_CALLED_MULTIPLY_ADD.pattern}")
 
 
 def _operations(instructions: Sequence[MachineInstruction]) -> int:
@@ -199,9 +200,14 @@ def _operations(instructions: Sequence[MachineInstruction]) -> int:
 
 
 def operators_of(text: str) -> int:
-    """How many operations a line of C++ has, about."""
+    """How many operators and calls a line of C++ has, about."""
     text = re.sub(r"//.*|\[[^\]]*\]|\b(?:for|while|if)\s*\(|\+\+|--|->", " ", text)
     return max(1, len(re.findall(r"<<|>>|[-+*/%^&|](?!=)|[-+*/%^&|]=|\b\w+f?\s*\(", text)))
+
+
+def _operations_of(text: str) -> int:
+    """Likewise, as `_operations` counts them: a multiply-add is two, a call of one too."""
+    return operators_of(text) + len(_CALLED_MULTIPLY_ADD.findall(text.partition("//")[0]))
 
 
 def _times(of_blocks: dict[int, list[MachineInstruction]], row: str, is_caller: bool) -> dict[int, float]:
@@ -215,12 +221,12 @@ def _times(of_blocks: dict[int, list[MachineInstruction]], row: str, is_caller: 
     if len(counts) > 1 and everywhere:
         name = max(everywhere, key=lambda name: sum(count[name] for count in counts.values()))
         least = min(counts, key=lambda index: counts[index][name])
-        once = 1 if is_caller else max(1, round(operations[least] / operators_of(row)))
+        once = 1 if is_caller else max(1, round(operations[least] / _operations_of(row)))
         return {index: once * count[name] / counts[least][name] for index, count in counts.items()}
     if is_caller:
         return {}
     return {
-        index: max(1.0, round(number / operators_of(row))) for index, number in operations.items() if number
+        index: max(1.0, round(number / _operations_of(row))) for index, number in operations.items() if number
     }
 
 
@@ -312,7 +318,7 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
         row = row_of(where)
         loaded = row.partition("+=")[2] or row  # what is added to stays in registers
         rounds = requests[where] / max(1, len(_SUBSCRIPTED.findall(loaded)))
-        return max(passed_at(where), rounds) * operators_of(row)
+        return max(passed_at(where), rounds) * _operations_of(row)
 
     def loads_left_out(key: tuple, terms: dict[int, float]) -> bool:
         of_line, row = floating.get(key[:2]), row_of(key[:2])
