@@ -286,24 +286,6 @@ def test_the_flow_knows_how_often_a_loop_without_loads_runs(turns):
 
 
 @needs_nvcc
-@pytest.mark.parametrize("call", ["fmaf(a, b, {0})", "__fmaf_rn(a, b, {0})", "a * b + {0}"])
-def test_a_multiply_add_runs_as_often_as_its_line_called_or_written_out(call):
-    """The loop is unrolled, with straight parts behind it: one FFMA a turn and line in all of them together."""
-    lines = "\n".join(f"y{i} = {call.format(f'y{i}')};" for i in range(4))
-    source = f"""
-    __global__ void rate(float *x, float a, float b, int n) {{
-        float y0 = 0, y1 = 0, y2 = 0, y3 = 0;
-        for (int i = 0; i < n; i++) {{
-            {lines}
-        }}
-        x[threadIdx.x] = y0 + y1 + y2 + y3;
-    }}"""
-    n = 4096
-    code, flow = of_a_warp(source, floats(32), 1.0, 2.0, n)
-    assert times(code, flow, lambda one: one.name == "FFMA") == pytest.approx(4 * n, rel=0.02)
-
-
-@needs_nvcc
 def test_machine_code_says_what_the_kernel_takes_and_where_it_comes_from():
     kernel = cudasim.kernel(TILED)
     code = machine_code.machine_code(kernel, Instance(kernel._signature), "sm_80")
