@@ -215,3 +215,21 @@ def test_at_another_clock_what_is_beyond_l1_takes_the_same_time():
     assert slow.l2_bandwidth == of.l2_bandwidth and slow.latency["fma"] == of.latency["fma"]
     beyond = [(one.latency["dram"] - one.latency["l1"]) / one.clock_hz for one in (of, slow)]
     assert beyond[0] == pytest.approx(beyond[1])
+
+
+@pytest.mark.parametrize("apart, offsets, partly", [(1, 1, False), (2, 1, True), (4, 1, True), (2, 2, False)])
+def test_dram_sends_the_sectors_of_which_a_launch_writes_a_part(apart, offsets, partly):
+    """Two stores that each write every second float write whole sectors together."""
+    source = """
+    __global__ void copy(const float *x, float *y, int apart, int offsets) {
+        int i = (blockIdx.x * blockDim.x + threadIdx.x) * apart;
+        for (int k = 0; k < offsets; k++)
+            y[i + k] = x[i + k];
+    }"""
+    n = 1 << 20
+    kernel = cudasim.kernel(source)
+    x, y = np.zeros((2, n), np.float32)
+    found = cudasim.predict(kernel[n // apart // 256, 256], x, y, apart, offsets, gpu="H200")
+    traffic = found.on[0].terms.traffic
+    assert traffic.dram_read == pytest.approx((2 if partly else 1) * 4 * n, rel=0.01)
+    assert traffic.dram_written == pytest.approx(4 * n, rel=0.01)
