@@ -85,7 +85,7 @@ def test_captures_are_paid_by_replays(monkeypatch):
 
 @pytest.mark.usefixtures("gradients")
 def test_long_sums_of_float32_are_torchs(monkeypatch):
-    """A weight's gradient over many rows in float32: cuBLAS's kept algorithm does not divide the rows."""
+    """A weight's gradient over many rows in float32, for which cuBLAS's kept algorithm is slow."""
     asked = []
     monkeypatch.setattr(cublas, "product", lambda sizes, *_, **__: asked.append(sizes))
     monkeypatch.setattr(BackwardCall, "keep", BackwardCall._ask_for_products)
