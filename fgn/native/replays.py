@@ -55,7 +55,7 @@ class Replays:
     def __init__(self, library, launch):
         self._library, self._launch, self._number = library, launch, next(_numbers)
         self._function = ffi().cast("int (*)(void *, uintptr_t)", library.fgn_replay)
-        self._seen: dict[tuple, None] = {}  # addresses, those that came last at the end
+        self._seen: dict[tuple, bool] = {}  # addresses that came, the last ones at the end
         self._launches = self._captures = self.replayed = 0
 
     def __call__(self, addresses: tuple, stream: int):
@@ -70,21 +70,22 @@ class Replays:
 
     def _count(self, addresses: tuple):
         self._launches += 1
-        has_come = addresses in self._seen
-        if has_come:
-            del self._seen[addresses]
-        elif len(self._seen) >= MOST_SETS:
+        has_come = self._seen.pop(addresses, False)
+        if len(self._seen) >= MOST_SETS:
             del self._seen[next(iter(self._seen))]
-        self._seen[addresses] = None
+        self._seen[addresses] = True
         is_paid = self._captures < FREE_CAPTURES + self.replayed // REPLAYS_PER_CAPTURE
-        if has_come and self._launches >= TIMES and is_paid:
-            graph = self._captured(addresses)
-            self._captures = self._captures + 1 if graph is not None else math.inf
-            if graph is not None:
-                with _lock:
-                    if len(_graphs) >= MOST_GRAPHS:
-                        del _graphs[next(iter(_graphs))]
-                    _graphs[self._number, addresses] = graph
+        if not has_come or self._launches < TIMES or not is_paid:
+            return
+        graph = self._captured(addresses)
+        if graph is None:
+            self._captures = math.inf
+            return
+        self._captures += 1
+        with _lock:
+            if len(_graphs) >= MOST_GRAPHS:
+                del _graphs[next(iter(_graphs))]
+            _graphs[self._number, addresses] = graph
 
     def _captured(self, addresses: tuple):
         """The graph, or None after a warning: then the call goes on as before, and is not captured again."""
