@@ -80,3 +80,18 @@ def test_what_is_built_needs_a_place(tmp_path, place):
     ran = run(tmp_path, "int main() { return 0; }\n", "-o", place, mode="build")
     assert ran.returncode == 2
     assert ran.stderr == f"cudasim: -o: expected a file in a folder that is there, got {place}\n"
+
+
+def test_a_function_may_be_called_as_the_enumeration_of_errors_and_launch_nothing(tmp_path):
+    text = """
+#include <cstdio>
+void cudaError(const char *said, int line) {
+    enum cudaError last = cudaGetLastError();
+    printf("%s %d %s\\n", said, line, cudaGetErrorString(last));
+}
+int main() {
+    cudaError("line", 9);
+}
+"""
+    ran = run(tmp_path, text, mode="count")
+    assert (ran.stdout, ran.stderr) == ("line 9 no error\n", "no launch\n")
