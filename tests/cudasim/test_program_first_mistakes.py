@@ -95,3 +95,23 @@ int main() {
 """
     ran = run(tmp_path, text, mode="count")
     assert (ran.stdout, ran.stderr) == ("line 9 no error\n", "no launch\n")
+
+
+def test_a_launch_in_a_lambda_may_name_constants_around_it(tmp_path):
+    """As benchmarks write it: the time of a function that launches."""
+    text = """
+#include <cstdio>
+template <int A, int B> __global__ void k(float *x, float s) { x[threadIdx.x] = A * s + B; }
+template <class F> void time_of(F f) { f(); }
+int main() {
+    float *x, h[4];
+    cudaMalloc(&x, sizeof h);
+    constexpr int A = 4, B = 2;
+    time_of([&] { k<A, B><<<1, A>>>(x, 3); });
+    cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);
+    printf("%g\\n", h[3]);
+    cudaFree(x);
+}
+"""
+    ran = run(tmp_path, text, mode="check")
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("14\n", "", 0)
