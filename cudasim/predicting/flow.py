@@ -12,11 +12,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from cudasim.predicting.loops import loops_of, nest_of, reachable_blocks, whole_rounds
 from cudasim.predicting.machine_code import EXIT, Block, MachineCode, MachineInstruction
 from cudasim.predicting.pipes import kind_of
 from cudasim.predicting.sampling import Sample
@@ -116,41 +117,25 @@ def _is_named(instruction: MachineInstruction) -> bool:
     return instruction.name == "BAR" and instruction.operands.split(",")[0].strip() != "0x0"
 
 
-def _parts(blocks: Sequence[Block], pairs: Sequence[tuple[int, int]]) -> np.ndarray:
-    """For each block the number of its part: the blocks that lead to each other by these edges."""
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    graph = coo_array((np.ones(len(pairs)), tuple(zip(*pairs, strict=True))), shape=(len(blocks),) * 2)
-    return connected_components(graph, directed=True, connection="strong")[1]
-
-
-def _loops(blocks: Sequence[Block]) -> list[int]:
-    """For each block the number of the outermost loop around it, or -1 outside of loops."""
-    pairs = [(block.index, to) for block in blocks for to in block.follows if to != EXIT]
-    if not pairs:
-        return [-1] * len(blocks)
-    parts = _parts(blocks, pairs)
-    sizes = np.bincount(parts)
-    own = {block for block, to in pairs if block == to}
-    return [int(part) if sizes[part] > 1 or index in own else -1 for index, part in enumerate(parts)]
-
-
-def _nest(blocks: Sequence[Block], around: set[int], head: int = -1) -> Iterator[tuple[set[int], set[int]]]:
-    """The innermost loops of these blocks, each with the blocks around it: all, or those of the loop that it
-    is in, which begins at `head`."""
-    inside = around - {head}
-    pairs = [(index, to) for index in inside for to in blocks[index].follows if to in inside]
-    if not pairs:
-        return
-    parts = _parts(blocks, pairs)
-    for part in {parts[index] for index in inside}:
-        own = {index for index in inside if parts[index] == part}
-        if len(own) == 1 and own.isdisjoint(blocks[min(own)].follows):
-            continue
-        heads = {to for of in blocks if of.index not in own for to in of.follows if to in own}
-        inner = list(_nest(blocks, own, heads.pop())) if len(heads) == 1 else []
-        yield from inner or [(own, around)]
+def _entered(
+    blocks: Sequence[Block],
+    inside: set[int],
+    around: set[int],
+    files: Statements,
+    passed: Callable[[tuple[str, int]], int],
+) -> int:
+    """How often a warp comes to a loop that is inside of another one: as often as to the lines around it,
+    from the outer one's first on. The compiler may have moved others there; and for some, to which warps
+    came again and again, the simulator's compiler counts only the first time."""
+    first = line_of(blocks[max(around)].instructions[-1], files)  # of the branch back
+    own, others = (
+        {line_of(i, files) for index in part for i in blocks[index].instructions}
+        for part in (inside, around - inside)
+    )
+    lines = (
+        where for where in others - own if where and (not first or first <= where < (first[0], math.inf))
+    )
+    return min((number for where in lines if (number := passed(where)) > 1), default=1)
 
 
 def _left_out(blocks: Sequence[Block], block: Block, target: int, files: Statements) -> int:
@@ -173,17 +158,6 @@ def _left_out(blocks: Sequence[Block], block: Block, target: int, files: Stateme
     if len(lines) > 1 or any(i.name in ("CALL", "EXIT", "RET", "STL") for i in inside):
         return 0
     return 1 + len(inside)
-
-
-def _reachable(blocks: Sequence[Block]) -> set[int]:
-    found, waiting = set(), [block.index for block in blocks if block.index == 0 or block.is_called]
-    while waiting:
-        index = waiting.pop()
-        if index in found or index == EXIT:
-            continue
-        found.add(index)
-        waiting += blocks[index].follows
-    return found
 
 
 _FLOATS = {"FADD", "FMUL", "FFMA", "DADD", "DMUL", "DFMA", "HADD2", "HMUL2", "HFMA2", "MUFU"}
@@ -233,7 +207,7 @@ def _times(of_blocks: dict[int, list[MachineInstruction]], row: str, is_caller: 
 def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     """How often the sample's warps run each block. files: the sources; the sample has its places by them."""
     blocks = code.blocks
-    reachable = _reachable(blocks)
+    reachable = reachable_blocks(blocks)
     program = _Program()
     edges: dict[tuple[int, int], int] = {}
     into: dict[int, list[int]] = defaultdict(list)
@@ -333,7 +307,7 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
     def brings_more(key: tuple) -> bool:
         return key[3] == "ld" and key[2:] in without_load and least_width[key] > most_bytes[key]
 
-    loops, called = _loops(blocks), {block.index for block in blocks if block.is_called}
+    loops, called = loops_of(blocks), {block.index for block in blocks if block.is_called}
     begins = called | {0}
     wanted = 0.0
     first_slack = len(program.costs)
@@ -377,27 +351,20 @@ def flow_of(code: MachineCode, sample: Sample, files: Statements) -> Flow:
                 ways = [edge for (source, to), edge in edges.items() if to in inside and source not in inside]
                 terms = {run: 1.0, program.variable(_LINES): -1.0} | {way: -float(most) for way in ways}
                 program.at_most.append((terms, 0.0))
-    # An unrolled loop, with its remainder behind it, makes whole rounds: none where a warp has fewer to do;
-    # nor does it run what stands between the two and makes more rounds at once.
-    nest = list(_nest(blocks, set(runs)))
+    # An unrolled loop makes whole rounds, and its remainder what they leave.
+    nest = list(nest_of(blocks, set(runs)))
     innermost = set().union(*(inside for inside, _ in nest))
     for inside, around in nest:
-        lines = {line_of(i, files) for index in around - inside for i in blocks[index].instructions}
-        known = [number for where in lines if (number := passed_at(where, busiest))]
-        entered = min(known, default=1) if len(around) < len(runs) else 1
-        ways = [edge for (source, to), edge in edges.items() if to in inside and source not in inside]
-        behind = {runs[index] for index in around if index > max(inside)}
-        between = behind - {runs[index] for index in innermost}
+        entered = 1
+        if len(around) < len(runs):
+            entered = _entered(blocks, inside, around, files, lambda where: passed_at(where, busiest))
         for key, terms in moving.items():
-            own = [run for index in inside if (run := runs[index]) in terms]
-            once = min((terms[run] for run in behind if run in terms), default=math.inf)
-            at_once = sum(terms[run] for run in own) / once
-            if at_once >= 2:
-                rounds = max(passed_at(key[:2], busiest), counted[key] / once / warps) / entered
-                most = {way: -float(rounds // at_once) for way in ways}
-                limited = [{run: 1.0} | most for run in own]
-                limited += [{run: 1.0} for run in between if terms.get(run, 0.0) > rounds * once]
-                program.at_most += [(each | {program.variable(_LINES): -1.0}, 0.0) for each in limited]
+            most = float(passed_at(key[:2], busiest)) / entered
+            rows = whole_rounds(
+                inside, around, innermost, runs, edges, terms, counted[key], warps * entered, most
+            )
+            for limited, at_most in rows:
+                program.at_most.append((limited | {program.variable(_LINES): -1.0}, at_most))
     lines_with_loads = {
         where for index in has_loads for i in blocks[index].instructions if (where := line_of(i, files))
     }

@@ -232,17 +232,20 @@ def _memory_clocks(
     sample: Sample,
     merged: dict[Instruction, tuple[float, float]],
     issued: dict[Instruction, float],
+    together: set[tuple[str, int]],
     card: Card,
     fitted: Efficiencies,
 ) -> dict[str, float]:
-    """Clocks of the multiprocessors' L1 and shared memory, over all blocks of the sample."""
+    """Clocks of the multiprocessors' L1 and shared memory, over all blocks of the sample. together: lines
+    whose atomics count the lanes that add one to an address, and add their number."""
     shared = l1 = 0.0
     for one in sample.instructions:
         made = issued.get(one, 1.0)
         part, times = merged.get(one, (0.0, 1.0))
         if one.space == "shared":
-            # Lanes that update one address of shared memory do so one after another.
-            again = one.threads / one.addresses if one.operation == "atom" and one.addresses else 1.0
+            # Other lanes that update one address of shared memory do so one after another.
+            is_together = one.operation != "atom" or (one.place.file, one.place.line) in together
+            again = 1.0 if is_together else one.threads / max(1, one.addresses)
             # A wide load has the bank conflicts of its own lanes, which go in halves or quarters of the warp.
             wavefronts = one.wavefronts_of_16 if times * one.bytes > 8 else one.wavefronts_of_8
             wide = min(one.wavefronts, wavefronts / times)
@@ -397,7 +400,8 @@ def _terms(
     busy["constants"] = _constants(sample)
     merged = _merged(code, flow, sample, files)
     issued = _issued(code, flow, sample, files)
-    memory = _memory_clocks(sample, merged, issued, card, fitted)
+    together = {line_of(i, files) for i, _ in flow.executed(code) if i.opcode.startswith("ATOMS.POPC")}
+    memory = _memory_clocks(sample, merged, issued, together, card, fitted)
     memory["without lanes"] = _without_lanes(code, flow, sample, merged, issued)
     of_local = fitted.line * (local.read + local.written) / 4 + fitted.fill * local.lost * local.read
     busy["L1 and shared memory"] = (sum(memory.values()) + of_local) / fitted.pipes

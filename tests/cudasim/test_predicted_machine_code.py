@@ -7,7 +7,8 @@ import cudasim
 from cudasim.predicting import machine_code
 from cudasim.predicting.caches import local_of
 from cudasim.predicting.cards import card
-from cudasim.predicting.flow import Flow, _loops
+from cudasim.predicting.flow import Flow
+from cudasim.predicting.loops import loops_of, whole_rounds
 from cudasim.predicting.machine_code import EXIT, Block, MachineInstruction
 from cudasim.predicting.pace import _before
 from cudasim.predicting.pipes import busy_of, tensor_operations
@@ -384,7 +385,7 @@ def test_a_loop_runs_because_warps_enter_it():
     }"""
     launch = cudasim.kernel(source)[(16, 32), (16, 8)]
     p = cudasim.predict(launch, floats(256, 256), floats(256, 256), 256, 256, 8, gpu="H100")
-    one, loops = p.on[0], _loops(p.on[0].code.blocks)
+    one, loops = p.on[0], loops_of(p.on[0].code.blocks)
     runs = one.flow.runs / (p.sample.warps * len(p.sample.blocks))
     (loop,) = {of for index, of in enumerate(loops) if of != -1 and runs[index] > 1}
     entering = [
@@ -423,8 +424,9 @@ def test_matrices_that_are_loaded_transposed_are_as_large(opcode, bytes_):
 
 
 @needs_nvcc
-def test_an_unrolled_loop_makes_no_part_of_a_round():
-    """nvcc unrolls the inner loop by 4 and 16: three rounds are those of its remainder."""
+@pytest.mark.parametrize(("side", "whole"), [(3, 0), (5, 1), (9, 2)])
+def test_an_unrolled_loop_makes_no_part_of_a_round(side, whole):
+    """nvcc unrolls the inner loop by 4 and 16: its remainder has three rounds of three, one of five."""
     source = """
     __global__ void convolution(const float *x, const float *mask, float *y, int width, int side) {
         int at = blockIdx.x * blockDim.x + threadIdx.x;
@@ -434,12 +436,21 @@ def test_an_unrolled_loop_makes_no_part_of_a_round():
                 sum += mask[i * side + j] * x[i * width + at + j];
         y[at] = sum;
     }"""
-    launch = cudasim.kernel(source)[1, 32]
-    one = cudasim.predict(launch, floats(8 * 64), floats(9), floats(32), 64, 3, gpu="H100").on[0]
+    x, mask, y = floats(16 * 64), floats(side * side), floats(32)
+    one = cudasim.predict(cudasim.kernel(source)[1, 32], x, mask, y, 64, side, gpu="H100").on[0]
     products = [sum(each.name == "FFMA" for each in block.instructions) for block in one.code.blocks]
     assert max(products) >= 4
-    assert sum(of * runs for of, runs in zip(products, one.flow.runs, strict=True)) == pytest.approx(9)
-    assert not any(runs for of, runs in zip(products, one.flow.runs, strict=True) if of >= 4)
+    assert sum(of * runs for of, runs in zip(products, one.flow.runs, strict=True)) == pytest.approx(side**2)
+    unrolled = [runs for of, runs in zip(products, one.flow.runs, strict=True) if of >= 4]
+    assert sum(unrolled) == pytest.approx(side * whole)
+
+
+def test_a_remainder_before_an_unrolled_loop_has_the_rounds_that_it_leaves():
+    """Block 1 makes one round, and block 2, a loop, four. Each of eight warps has five."""
+    runs, edges = {0: 0, 1: 1, 2: 2}, {(0, 1): 3, (0, 2): 4, (1, 2): 5, (2, 2): 6}
+    rows = list(whole_rounds({2}, {0, 1, 2}, {2}, runs, edges, {1: 4.0, 2: 16.0}, 8 * 5 * 4.0, 8, 5))
+    assert ({2: 1.0, 4: -1.0, 5: -1.0}, 0.0) in rows  # at most once for each time that warps come to it
+    assert ({1: 1.0}, 8.0) in rows and ({1: -1.0}, -8.0) in rows
 
 
 def test_a_multiply_add_of_integers_with_a_wide_result_takes_twice_as_long():

@@ -233,3 +233,25 @@ def test_dram_sends_the_sectors_of_which_a_launch_writes_a_part(apart, offsets, 
     traffic = found.on[0].terms.traffic
     assert traffic.dram_read == pytest.approx((2 if partly else 1) * 4 * n, rel=0.01)
     assert traffic.dram_written == pytest.approx(4 * n, rel=0.01)
+
+
+@pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
+def test_lanes_that_add_one_to_an_address_of_shared_memory_are_counted_at_once():
+    """nvcc makes ATOMS.POPC.INC of them, so that one bin takes no longer than 32."""
+    source = """
+    __global__ void histogram(const int *x, int *y) {
+        __shared__ int bins[32];
+        bins[threadIdx.x] = 0;
+        __syncwarp();
+        atomicAdd(&bins[x[threadIdx.x]], 1);
+        __syncwarp();
+        y[threadIdx.x] = bins[threadIdx.x];
+    }"""
+    launch, counts = cudasim.kernel(source)[1, 32], np.zeros(32, np.int32)
+    one, each = (
+        cudasim.predict(launch, x.astype(np.int32), counts, gpu="H100").on[0]
+        for x in (np.zeros(32), np.arange(32))
+    )
+    assert any(i.opcode.startswith("ATOMS.POPC") for block in one.code.blocks for i in block.instructions)
+    part = "L1 and shared memory"
+    assert one.terms.busy[part] == pytest.approx(each.terms.busy[part])
