@@ -50,6 +50,21 @@ static void watch(uintptr_t address, size_t bytes, bool writes, bool is_copy) {
 }
 #endif
 
+void sim_library_fails(int error, const char *words, const char *file, int line) {
+    enum { MOST_FRAMES = 64 };
+    static const char folder[] = "/include/cccl/";
+    const char *header = strstr(file, folder);
+    if (!header) { /* CubDebug() of the program's own */
+        fprintf(stderr, "CUDA error %d [%s, %d]: %s\n", error, file, line, words);
+        return;
+    }
+    void *frames[MOST_FRAMES];
+    char sentence[400];
+    snprintf(sentence, sizeof sentence, "a library's call fails: %s (%s:%d)", words,
+             header + strlen(folder), line);
+    sim_program_say_at(sentence, frames, backtrace(frames, MOST_FRAMES));
+}
+
 void sim_library_reads(const void *from, size_t bytes) {
 #ifdef SIM_COUNTED
     watch((uintptr_t)from, bytes, false, false);
