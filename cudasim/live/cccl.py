@@ -95,9 +95,11 @@ _CHANGES = (
     (r"\bextern __shared__ char (\w+)\[\];", r"char *\1 = (char *)SIM_DYNAMIC_SHARED;"),
     # Kernels and host code are compiled together.
     (r"NV_IF_ELSE_TARGET\(\s*NV_IS_DEVICE,", "SIM_IF_ELSE_IN_KERNEL("),
+    # A bulk copy of no bytes is a fault here.
+    (r"(int num_bytes\)\s*\{\s*if \(elected)\)", r"\1 && num_bytes > 0)"),
     # Only a kernel's own `return` ends a thread: a tile of one digit is ranked as any other.
     (r"\bif \(!short_circuit\)", "if (true)"),
-    (r'fprintf\(stderr, "CUDA error [^;]*;', "sim_library_fails(error, cudaGetErrorString(error), filename, line);"),
+    (r'fprintf\(stderr, "CUDA error %d \[%s[^;]*?(?=error, filename, line, )', "sim_library_fails("),
 )
 
 

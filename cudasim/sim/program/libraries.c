@@ -1,6 +1,6 @@
-/* Work that a library does on the host here and on the GPU elsewhere: Thrust's algorithms, CUB's device-wide
- * functions. While one of them runs, it and the program's functions that it calls may touch the memory of the
- * GPU. It begins after all work that the program has asked for. */
+/* Work that a library does on the host here and on the GPU elsewhere: Thrust's algorithms. While one of
+ * them runs, it and the program's functions that it calls may touch the memory of the GPU. It begins after
+ * all work that the program has asked for. */
 #include "program.h"
 #include "../machine.h"
 #include "../watch.h"
@@ -50,7 +50,7 @@ static void watch(uintptr_t address, size_t bytes, bool writes, bool is_copy) {
 }
 #endif
 
-void sim_library_fails(int error, const char *words, const char *file, int line) {
+void sim_library_fails(int error, const char *file, int line, const char *words) {
     enum { MOST_FRAMES = 64 };
     static const char folder[] = "/include/cccl/";
     const char *header = strstr(file, folder);
@@ -60,8 +60,8 @@ void sim_library_fails(int error, const char *words, const char *file, int line)
     }
     void *frames[MOST_FRAMES];
     char sentence[400];
-    snprintf(sentence, sizeof sentence, "a library's call fails: %s (%s:%d)", words,
-             header + strlen(folder), line);
+    snprintf(sentence, sizeof sentence, "a library's call fails: %s (%s:%d)", words, header + strlen(folder),
+             line);
     sim_program_say_at(sentence, frames, backtrace(frames, MOST_FRAMES));
 }
 
