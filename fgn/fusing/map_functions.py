@@ -96,8 +96,12 @@ class _Maps(Match):
                 return
         count = len(self.inputs)
         super().advance()
-        added = [self.order.get(one, -1) for one in self.inputs[count:]]
-        if self.kept is not None and max(added, default=-1) > self.order[self.norm_node]:
+        if self.kept is None:
+            return
+        added = self.inputs[count:]
+        if any(one in self.nodes for one in added):
+            raise Stopped("an operand that the call itself makes")
+        if max((self.order.get(one, -1) for one in added), default=-1) > self.order[self.norm_node]:
             raise Stopped("an operand that is made behind the norm")
 
     def _is_norm(self, node: fx.Node) -> bool:

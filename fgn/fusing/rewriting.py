@@ -152,7 +152,7 @@ def _lift(view: fx.Node):
 def _places_of_rows(node: fx.Node) -> list[int] | None:
     """The node's arguments that have the rows of its result; None if it does not work row by row."""
     if node.target in ADDED_PRODUCTS:
-        is_whole = len(node.args) == 3 and not node.kwargs and _is_vector(node.args[0])
+        is_whole = len(node.args) == 3 and not node.kwargs and _is_for_all_rows(node.args[0])
         return [1] if is_whole else None
     if node.target is F.linear:
         return [0]
@@ -160,12 +160,15 @@ def _places_of_rows(node: fx.Node) -> list[int] | None:
         return None
     if node.target in BINARY and len(node.args) == 2 and not node.kwargs:
         places = [
-            place for place, one in enumerate(node.args) if isinstance(one, fx.Node) and not _is_vector(one)
+            place
+            for place, one in enumerate(node.args)
+            if isinstance(one, fx.Node) and not _is_for_all_rows(one)
         ]
         return places if len(places) == 1 or node.meta[ALIKE] else None
     meaning = (METHODS if node.op == "call_method" else FUNCTIONS).get(node.target)
     return [0] if meaning is not None or node.target is F.dropout else None
 
 
-def _is_vector(node) -> bool:
-    return isinstance(node, fx.Node) and node.op == "placeholder" and node.meta.get(DIMENSIONS) == 1
+def _is_for_all_rows(node) -> bool:
+    """Whether it is a vector or a number without dimensions, which each row reads whole."""
+    return isinstance(node, fx.Node) and node.op == "placeholder" and node.meta.get(DIMENSIONS, 2) < 2

@@ -301,6 +301,34 @@ def test_a_sum_that_is_read_again(writes, device):
         torch.testing.assert_close(y, expected, rtol=1e-4, atol=1e-5)
 
 
+class AddsWhatItNormalised(nn.Module):
+    """The convolution's result is read by its norm first, and by an operator behind the norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.last = nn.Conv2d(4, 8, 1), nn.GroupNorm(2, 8), nn.GroupNorm(4, 8)
+
+    def forward(self, x):
+        h = self.conv(x)
+        return self.last(F.silu(self.norm(h)) + h)
+
+
+def test_a_convolution_that_is_added_behind_its_norm(device):
+    torch.manual_seed(0)
+    model, x = AddsWhatItNormalised().eval().to(device), torch.randn(2, 4, 5, 6, device=device)
+    fused = fgn.fuse(model)
+    assert is_near(fused(x), model, x)
+    assert fgn.explain(fused).fused
+
+
+def test_one_sample_has_the_layout_that_torch_gives_it(device):
+    """Its stride decides: without that of channels_last torch's result is contiguous."""
+    v = torch.randn(1, 3, 5, 8, device=device).movedim(-1, 1)
+    for first in (v.stride(0), 8):
+        strided = v.as_strided(v.shape, (first, *v.stride()[1:]))
+        assert feature_maps_forward(FeatureMaps(2), strided).stride() == F.group_norm(strided, 2).stride()
+
+
 def test_what_is_no_feature_map_is_torchs(device):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(2, 4), nn.SiLU()).eval().to(device)

@@ -154,6 +154,14 @@ def test_a_view_of_rows_with_an_operand_that_is_broadcast():
     compared(block, torch.randn(2, 3, D))
 
 
+@pytest.mark.parametrize("shape", [(), (1,), (1, 1)])
+def test_a_view_of_rows_with_an_operand_of_one_element(shape):
+    """Operands of no or one dimension stay as they are where the view moves before the product."""
+    number = nn.Parameter(torch.full(shape, 0.5))
+    found = compared(lambda m, x: m.norm((F.relu(m.a(x)) * number).reshape(x.shape[0], -1) + number))
+    assert shape == (1, 1) or found == ["linear → relu → mul → add → layer_norm"]
+
+
 def test_views_that_change_more_than_rows():
     compared(lambda m, x: m.norm(F.relu(m.a(x)).view(3, 2, D).transpose(0, 1)))
     compared(lambda m, x: F.relu(m.a(x)).view(-1, D // 2) + 1)
