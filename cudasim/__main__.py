@@ -154,9 +154,12 @@ def _main(arguments: list[str] | None) -> int:
             print(f"cudasim: {error}", file=sys.stderr)
             return 2
     table = getattr(asked, "csv", "")
-    if table and not Path(table).absolute().parent.is_dir():  # before the program runs
-        print(f"cudasim: --csv: expected a file in a folder that is there, got {table}", file=sys.stderr)
-        return 2
+    for option, written in (("--csv", table), ("-o", getattr(asked, "output", None))):
+        if written and (Path(written).is_dir() or not Path(written).absolute().parent.is_dir()):
+            # Said before anything is compiled or runs.
+            expected = "expected a file in a folder that is there"
+            print(f"cudasim: {option}: {expected}, got {written}", file=sys.stderr)
+            return 2
     if asked.command == "build":
         _build(program, asked)
         _warn(program)

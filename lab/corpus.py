@@ -24,7 +24,7 @@ import pandas as pd
 
 from cudasim.building.library import BuildError
 from cudasim.building.places import build_folder
-from cudasim.live import compiling, torch_headers
+from cudasim.live import cccl, compiling, torch_headers
 from cudasim.live.compiling import Instance
 from cudasim.live.kernels import Program
 from cudasim.live.messages import constructs, explained
@@ -110,7 +110,7 @@ def _compile(program: Program, instances: list[Instance]) -> str:
     place.mkdir(exist_ok=True)
     (place / program.file).write_text(text)
     headers = (*compiling.HEADER_FOLDERS, compiling.CPP)
-    folders = (*torch_headers.flags(text), *(f"-I{of}" for of in headers))
+    folders = (*torch_headers.flags(text), *(f"-I{of}" for of in headers), *cccl.flags())
     command = [compiler, *flags, "-w", "-include", str(header), *folders]
     # Only in assembly is seen which inline PTX a kernel comes to.
     assembly = place / "kernels.s"

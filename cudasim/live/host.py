@@ -121,8 +121,8 @@ class Host:
         before, after = b"", b""
         if pointers is not None:
             types = b"std::remove_reference_t<decltype(sim_a)>..."
-            before = b"sim_deduced([](auto... sim_a) { "
-            after = b"(sim_a...); }, [](auto &...sim_a) -> decltype(static_cast<void (*)(" + types + b")>("
+            before = b"sim_deduced([&](auto... sim_a) { "
+            after = b"(sim_a...); }, [&](auto &...sim_a) -> decltype(static_cast<void (*)(" + types + b")>("
             after += kernel + b")) { return " + kernel + b"; })"
         elif name.decode(errors="replace") in self.known:
             after = b", [&](auto &...sim_a) { " + kernel + b"(sim_a...); }"

@@ -490,7 +490,9 @@ def kernel(
     if name is None and len(kernels) == 1:
         name = next(iter(kernels))
     if name not in kernels:
-        there = ", ".join(kernels) or "none"
+        if not kernels:
+            raise ValueError(f"source: expected a __global__ function in it, found none: {source[:60]!r}")
+        there = ", ".join(kernels)
         raise ValueError(f"name: expected one of the source's __global__ functions ({there}), got {name!r}")
     file = f"{name}.cu" if file is None else file
     if Path(file).name != file or Path(file).suffix != ".cu":

@@ -260,8 +260,14 @@ def explained(said: str, read: Included) -> str:
             file, line, column = required_from
         required_from = None
         text = read.texts.get(file, "").splitlines()[line - 1 : line]
-        message = _of_read_only(error["message"], "".join(text), column) or _plain(error["message"])
+        of_kernel = _of_kernel(error["message"])
+        message = (
+            _of_read_only(error["message"], "".join(text), column) or of_kernel or _plain(error["message"])
+        )
         if (file, line) in seen or (file == LAUNCH_CODE and pieces):
+            continue
+        if of_kernel and file not in read.texts:  # the kernel is named by the code around it
+            pieces += [] if pieces else [f"error: {of_kernel}"]
             continue
         if _follows(
             error["message"], [read.texts[f].splitlines()[at - 1] for f, at in seen if f in read.texts]
@@ -298,6 +304,41 @@ def warnings_about(said: str, read: Included) -> str:
     return "\n".join(kept)
 
 
+# What the compiler says of the calls that a kernel and its launches become, and what it means.
+_RETURNS = re.compile(r"\bsim_(?:known_kernel|entered|launcher)\b.*?(?P<type>\w[\w:<>*& ]*) \([*&]\)\(")
+_GIVEN = re.compile(r"no match for call to ['‘]\(sim_typed_launch<(?P<types>.*)>\) \((?P<given>.*)\)['’]")
+_NAMED_MEMORY = re.compile(r"(\bcuda(?:Malloc|Managed)\w*\(.*), (?:\w+, )?const char \[\d+\]\)")
+
+
+def _of_kernel(message: str) -> str:
+    """What is wrong with a kernel's type or with a launch of it, in CUDA's words; "" for other messages."""
+    returns = _RETURNS.search(message)
+    if returns and returns["type"] != "void":
+        return f"a kernel returns nothing: write `__global__ void`, not {returns['type']}"
+    if reference := re.search(r"forming pointer to reference type ['‘](.*)['’]", message):
+        return (
+            f"a kernel's parameter cannot be a reference, here {reference[1]}: pass the value, or a pointer"
+        )
+    if "sim_configuration(" in message:
+        return "a launch is kernel<<<grid, block, shared bytes, stream>>>(...); the last two may be left out"
+    if launch := _GIVEN.search(message):
+        takes = _apart(launch["types"])[1:]
+        return f"the launch gives ({launch['given']}), and the kernel takes ({', '.join(takes)})"
+    return ""
+
+
+def _apart(types: str) -> list[str]:
+    """A list of types, at the commas that are inside of none."""
+    depth, parts = 0, [""]
+    for letter in types:
+        depth += (letter in "<({") - (letter in ">)}")
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
 def _of_launch(message: str) -> str:
     """Rewrites the compiler's messages about launching code to be about the kernel."""
     name = re.search(
@@ -321,5 +362,5 @@ def _plain(message: str) -> str:
     names = (("sim_float16<sim_binary16>", "__half"), ("sim_float16<sim_bfloat16>", "__nv_bfloat16"))
     for ours, name in names:
         message = message.replace(ours, name)
-    message = re.sub(r"; did you mean ['‘]sim_\w+['’]\?", "", message)
+    message = re.sub(r"; did you mean ['‘]sim_\w+['’]\?", "", _NAMED_MEMORY.sub(r"\1)", message))
     return message if len(message) < 300 else message[:300] + "…"

@@ -88,6 +88,9 @@ def _show(library, table: str | None):
     if table:
         launches.to_csv(table, index=False)
         return
+    if launches.empty:
+        print("no launch", file=sys.stderr)
+        return
     launches = launches.loc[:, (launches != 0).any()]  # without what no launch has asked for
     few = 8
     print((launches.T if len(launches) <= few else launches).to_string(), file=sys.stderr)

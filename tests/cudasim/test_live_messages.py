@@ -70,6 +70,27 @@ def test_a_cell_without_a_kernel(cell, said):
     assert said in str(caught.value) and "none" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "said"),
+    [
+        (
+            "__global__ int f(float *y) { y[0] = 0; return 1; }",
+            "a kernel returns nothing: write `__global__ void`, not int",
+        ),
+        ("__global__ void f(float &y) { y = 0; }", "a kernel's parameter cannot be a reference, here float&"),
+    ],
+)
+def test_a_kernel_of_another_type_is_told_in_cudas_words(kernel, said):
+    with pytest.raises(BuildError) as caught:
+        cudasim.kernel(kernel)[1, 1](np.zeros(1, np.float32))
+    assert said in str(caught.value) and "sim_" not in str(caught.value) and "hpp" not in str(caught.value)
+
+
+def test_a_source_without_a_kernel_is_named():
+    with pytest.raises(ValueError, match="source: expected a __global__ function in it"):
+        cudasim.kernel("scale.cu")
+
+
 def test_a_name_that_is_like_no_other_is_meant_as_none():
     assert nearest("flaot", ("float", "double")) == "float"
     assert nearest("velocity", ("float", "double")) == "" == nearest("float", ("float",))

@@ -69,6 +69,13 @@ __global__ void narrow(float *y, Narrow p) {
 __global__ void of_int(float *y, Of<int> p) {
     y[0] = p.a;
 }
+struct Points {
+    const float *__restrict__ from;
+    void *__restrict__ to;
+};
+__global__ void points(float *y, Points p) {
+    static_cast<float *>(p.to)[0] = 2 * p.from[1];
+}
 __global__ void empty(float *y, Empty p) {
     y[0] = p.a, y[1] = sizeof p.none;
 }
@@ -94,6 +101,9 @@ def test_a_struct_is_filled_by_its_bases_nested_and_public_members():
     assert result("nests", value) == [1, 2, 3, 4.5, 6]
     assert result("hides", {"b": 2.0, "c": [3.0, 4.0]}) == [0, 2, 4, 0, 0]
     assert result("narrow", {"b": 2.0}) == [0, 2, 0, 0, 0]
+    to = torch.zeros(1)
+    result("points", {"from": torch.tensor([1.0, 4.0]), "to": to})  # __restrict__ changes a member's type
+    assert to.item() == 8
 
 
 @pytest.mark.parametrize(

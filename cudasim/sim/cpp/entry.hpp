@@ -56,6 +56,7 @@ template <class T> struct sim_description<T *> {
         return &described;
     }
 };
+template <class T> struct sim_description<T *__restrict__> : sim_description<T *> {}; /* of a member */
 template <class T, size_t count> struct sim_description<T[count]> {
     static const sim_described *get() {
         static const sim_described described = {sim_name<T[count]>(), 'a', sizeof(T[count]), alignof(T),

@@ -11,12 +11,12 @@ struct cudaExtent {
     size_t width, height, depth;
 };
 
-enum cudaError_t {
+/* The enumeration's own name is one that a program's function may have, as CUDA's is. */
+typedef enum cudaError {
 #define SIM_NAMED(name, number, words) name = number,
     SIM_ERRORS(SIM_NAMED)
 #undef SIM_NAMED
-};
-typedef enum cudaError_t cudaError;
+} cudaError_t;
 
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost,

@@ -128,7 +128,7 @@ SIM_INLINE unsigned __match_all_sync(unsigned mask, T value, int *all_same, SIM_
 
 SIM_INLINE void __pipeline_memcpy_async(void *shared, const void *global, size_t bytes, size_t zeros = 0,
                                         SIM_CALLED_FROM) {
-    sim_cp_async(SIM_CALLER, shared, global, (unsigned)bytes, zeros == 0);
+    sim_cp_async_partly(SIM_CALLER, shared, global, (unsigned)bytes, (unsigned)(bytes - zeros));
 }
 SIM_INLINE void __pipeline_commit() {
     cp_async_commit_group();

@@ -1,0 +1,117 @@
+"""What beginners write in whole programs: launches that do not fit, and headers by names that CUDA has."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from processes import patience
+
+
+def run(folder: Path, text: str, *more: str, mode: str = "run") -> subprocess.CompletedProcess:
+    (folder / "program.cu").write_text(text)
+    command = [sys.executable, "-m", "cudasim", mode, "program.cu", *more]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patience(300))
+
+
+@pytest.mark.parametrize(
+    ("launch", "said"),
+    [
+        ("f<<<1, 1>>>(x);", "the launch gives (int*&), and the kernel takes (int*, int)"),
+        ("f<<<1, 1>>>(&y, 3);", "the launch gives (float*, int), and the kernel takes (int*, int)"),
+        ("f<<<1>>>(x, 3);", "a launch is kernel<<<grid, block, shared bytes, stream>>>"),
+        ("cudaMalloc(x, 4);", "cudaMalloc(int*&, int)"),
+        ("g<<<1, 1>>>(x);", "a kernel returns nothing: write `__global__ void`, not int"),
+    ],
+)
+def test_a_launch_that_does_not_fit_is_told_in_cudas_words(tmp_path, launch, said):
+    kernels = "__global__ void f(int *x, int n) { *x = n; }\n"
+    kernels += "__global__ int g(int *x) { return *x; }\n" if launch.startswith("g") else ""
+    ran = run(tmp_path, f"{kernels}int main() {{ int *x = 0; float y; {launch} }}\n")
+    assert ran.returncode == 1 and re.sub("['‘’]", "", said) in re.sub("['‘’]", "", ran.stderr), ran.stderr
+    assert not re.search(r"sim_\w+|\.hpp", ran.stderr), ran.stderr
+
+
+@pytest.mark.parametrize("mode", ["run", "check"])
+def test_headers_of_what_is_always_there_and_a_copy_that_ends_in_zeros(tmp_path, mode):
+    """cuda_pipeline.h and older names; of a copy's 16 bytes the last 8 are zeros, and are not read."""
+    ran = run(
+        tmp_path,
+        r"""
+#include <channel_descriptor.h>
+#include <cuda_pipeline.h>
+#include <host_defines.h>
+#include <sm_35_intrinsics.h>
+#include <sm_60_atomic_functions.h>
+#include <sm_61_intrinsics.h>
+#include <vector_functions.hpp>
+#include <cstdio>
+
+__global__ void copies(int4 *to, const int *from) {
+    __shared__ int4 stage[32];
+    __pipeline_memcpy_async(&stage[threadIdx.x], from + 4 * threadIdx.x, 16, threadIdx.x == 31 ? 8 : 0);
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    to[threadIdx.x] = stage[threadIdx.x];
+}
+int main() {
+    int h[128], *from;
+    for (int i = 0; i < 128; i++)
+        h[i] = i + 1;
+    int4 *to, last;
+    cudaMalloc(&from, 126 * sizeof(int));
+    cudaMalloc(&to, 32 * sizeof(int4));
+    cudaMemcpy(from, h, 126 * sizeof(int), cudaMemcpyHostToDevice);
+    copies<<<1, 32>>>(to, from);
+    cudaMemcpy(&last, to + 31, sizeof last, cudaMemcpyDeviceToHost);
+    printf("%d %d %d %d\n", last.x, last.y, last.z, last.w);
+    cudaFree(from);
+    cudaFree(to);
+}
+""",
+        mode=mode,
+    )
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("125 126 0 0\n", "", 0)
+
+
+@pytest.mark.parametrize("place", [".", "nowhere/app"])
+def test_what_is_built_needs_a_place(tmp_path, place):
+    ran = run(tmp_path, "int main() { return 0; }\n", "-o", place, mode="build")
+    assert ran.returncode == 2
+    assert ran.stderr == f"cudasim: -o: expected a file in a folder that is there, got {place}\n"
+
+
+def test_a_function_may_be_called_as_the_enumeration_of_errors_and_launch_nothing(tmp_path):
+    text = """
+#include <cstdio>
+void cudaError(const char *said, int line) {
+    enum cudaError last = cudaGetLastError();
+    printf("%s %d %s\\n", said, line, cudaGetErrorString(last));
+}
+int main() {
+    cudaError("line", 9);
+}
+"""
+    ran = run(tmp_path, text, mode="count")
+    assert (ran.stdout, ran.stderr) == ("line 9 no error\n", "no launch\n")
+
+
+def test_a_launch_in_a_lambda_may_name_constants_around_it(tmp_path):
+    """As benchmarks write it: the time of a function that launches."""
+    text = """
+#include <cstdio>
+template <int A, int B> __global__ void k(float *x, float s) { x[threadIdx.x] = A * s + B; }
+template <class F> void time_of(F f) { f(); }
+int main() {
+    float *x, h[4];
+    cudaMalloc(&x, sizeof h);
+    constexpr int A = 4, B = 2;
+    time_of([&] { k<A, B><<<1, A>>>(x, 3); });
+    cudaMemcpy(h, x, sizeof h, cudaMemcpyDeviceToHost);
+    printf("%g\\n", h[3]);
+    cudaFree(x);
+}
+"""
+    ran = run(tmp_path, text, mode="check")
+    assert (ran.stdout, ran.stderr, ran.returncode) == ("14\n", "", 0)
