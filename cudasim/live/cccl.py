@@ -1,9 +1,9 @@
 """NVIDIA's CCCL: CUB, and in whole programs Thrust, libcu++ and other headers for a host without a GPU.
 
 The headers come from a wheel, `nvidia-cuda-cccl`. Thrust has a CPU backend, and sim/cpp/cccl/, which is
-searched first, adapts it to the simulator. CUB's headers for threads, warps and blocks run as they are but
-for their inline PTX, which is translated once. CUB's device-wide functions are the simulator's own, and so
-are atomics, barriers and pipelines of device code, which it watches.
+searched first, adapts it to the simulator. CUB's headers run as they are but for their inline PTX, which is
+translated once; its device-wide functions launch their own kernels. Atomics, barriers and pipelines of device
+code are the simulator's, which it watches.
 """
 
 from __future__ import annotations
@@ -66,18 +66,40 @@ def names_cub(text: str) -> bool:
 # Headers of device code that a C++ compiler does not take, or that are empty for it, and what changes in them
 # before their inline PTX is translated.
 _TRANSLATED = (
-    *("cub/*.cuh", "cub/block/**/*.cuh", "cub/detail/*.cuh", "cub/thread/*.cuh", "cub/warp/**/*.cuh"),
+    *("cub/*.cuh", "cub/agent/*.cuh", "cub/block/**/*.cuh", "cub/detail/**/*.cuh", "cub/device/**/*.cuh"),
+    *("cub/grid/*.cuh", "cub/thread/*.cuh", "cub/warp/**/*.cuh"),
     *("cuda/__warp/*.h", "cuda/__ptx/instructions/shfl_sync.h", "cuda/__ptx/instructions/**/get_sreg.h"),
+    *("cuda/__fwd/get_*.h", "cuda/__stream/get_stream.h", "cuda/__device/compute_capability.h"),
+    *(f"cuda/__memory_resource/{name}.h" for name in ("get_memory_resource", "properties", "resource")),
+    *("cuda/__memory_resource/get_property.h", "cuda/__memcpy_async/elect_one.h"),
 )
 _CHANGES = (
     (r"\bNV_PROVIDES_SM_(?:[5-8]\d|90)\b", "NV_ANY_TARGET"),
     (r"(?<=#if )_CCCL_CUDA_COMPILATION\(\)", "1"),
+    (r"(?<=#if )_CCCL_HAS_CTK\(\)", "1"),
     # In a class, C++ has no type by the name of a template that the type's definition looks up.
-    (r"\busing (\w+)(\s*)= (?=\1<)", r"using \1\2= cub::"),
+    (r"\busing ([A-Z]\w+)(\s*)= (?=\1<)", r"using \1\2= cub::"),
+    (r"\b(using (streaming_context_t)\s*= )(?=\2<)", r"\1detail::select::"),
     # All modifiers of a load or a store of global memory are one here, and a macro's argument is no PTX.
     (r'(?<=\b[ls][dt])\." #ptx_modifier "', ""),
     # A merge reads one key behind each sequence and does not use it: uninitialised memory.
     (r"\b(key[12]) = keys_shared\[(keys[12])_beg\];", r"if (\2_beg < \2_end) \1 = keys_shared[\2_beg];"),
+    # The simulator has these.
+    (r"#\s*include <(?:cuda_runtime_api|cudaTypedefs)\.h>", ""),
+    (r"#\s*include <cuda/__ptx/instructions/(?!get_sreg|shfl_sync)\w+\.h>", ""),
+    # Its GPU is Hopper: without the scan for Blackwell.
+    (r"(vvv !_CCCL_CUDA_COMPILER\(CLANG\) vvv\n\s*return )\{\}", r"\1::cuda::compute_capability{90}"),
+    (r"#if __cccl_ptx_isa < 860", "#if 1"),
+    (r"#if __cccl_ptx_isa >= 860(?=\n\s*if \(num_items == 0\))", "#if 0"),
+    (r"#if _CCCL_CUDACC_AT_LEAST\(12, 8\)(?=\n#\s*include <cub)", "#if 0"),
+    (r"\bextern __shared__ char (\w+)\[\];", r"char *\1 = (char *)SIM_DYNAMIC_SHARED;"),
+    # Kernels and host code are compiled together.
+    (r"NV_IF_ELSE_TARGET\(\s*NV_IS_DEVICE,", "SIM_IF_ELSE_IN_KERNEL("),
+    # A bulk copy of no bytes is a fault here.
+    (r"(int num_bytes\)\s*\{\s*if \(elected)\)", r"\1 && num_bytes > 0)"),
+    # Only a kernel's own `return` ends a thread: a tile of one digit is ranked as any other.
+    (r"\bif \(!short_circuit\)", "if (true)"),
+    (r'fprintf\(stderr, "CUDA error %d \[%s[^;]*?(?=error, filename, line, )', "sim_library_fails("),
 )
 
 

@@ -209,6 +209,7 @@ class Program:
         how = ("-shared", "-Wl,-z,defs")
         parts = (
             simulator.soname,
+            *_texts_of_wrapped(),
             *(digest(path.read_bytes()) for path in objects),
             *self.libraries,
             *self.more,
@@ -283,11 +284,15 @@ def _compiler() -> str:
     return cpp_compiler("programs cannot be compiled")
 
 
+def _texts_of_wrapped() -> tuple[str, ...]:
+    return tuple(source.read_text() for source in sorted(PROGRAM.glob("*.cpp")))
+
+
 def wrapped_object(more: tuple[str, ...] = ()) -> Path:
     """The object that every program is linked with. more: as `Program._of_cpp_library()` says."""
     sources = sorted(PROGRAM.glob("*.cpp"))
     flags = ("-std=gnu++17", "-O2", "-w", *(f"-I{folder}" for folder in HEADER_FOLDERS), *more)
-    parts = (_compiler(), identity_of(_compiler()), headers_digest(), *flags)
+    parts = (_compiler(), identity_of(_compiler()), headers_digest(), *_texts_of_wrapped(), *flags)
     path = build_folder() / "programs" / digest(*parts)[:16] / "wrapped.o"
     with building(path) as is_missing:
         if is_missing:

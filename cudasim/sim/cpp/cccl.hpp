@@ -20,6 +20,10 @@
 #include <cuda/std/__cccl/ptx_isa.h>
 #undef __cccl_ptx_isa
 #define __cccl_ptx_isa 900ULL
+/* By this the linker hides kernels, whose names are told. */
+#ifndef _CCCL_KERNEL_ATTRIBUTES
+#define _CCCL_KERNEL_ATTRIBUTES __global__
+#endif
 #include SIM_HEADER
 #if defined THRUST_VERSION && defined SIM_HOST
 /* Includes what Thrust's headers include with the backend for GPUs. */

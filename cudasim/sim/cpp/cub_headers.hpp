@@ -1,4 +1,11 @@
-/* CUB's headers for threads, warps and blocks. */
+/* CUB's headers. */
+#ifdef SIM_HOST
+#include <cub/cub.cuh>
+#include <thrust/iterator/constant_iterator.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/iterator/discard_iterator.h>
+#include <thrust/iterator/transform_iterator.h>
+#else /* for threads, warps and blocks */
 #include <cub/block/block_adjacent_difference.cuh>
 #include <cub/block/block_discontinuity.cuh>
 #include <cub/block/block_exchange.cuh>
@@ -31,10 +38,4 @@
 #include <cub/warp/warp_scan.cuh>
 #include <cub/warp/warp_store.cuh>
 #include <thrust/functional.h>
-#ifdef SIM_HOST /* what CUB's device-wide headers include */
-#include <thrust/iterator/constant_iterator.h>
-#include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/discard_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <chrono>
 #endif

@@ -17,6 +17,7 @@
 #define __CUDACC__ 1
 #define __NVCC__ 1
 #define __CUDA_ARCH__ 900 /* Hopper's, which is the GPU of this project */
+#define __CUDA_ARCH_LIST__ 900
 #define __CUDACC_VER_MAJOR__ 13
 #define __CUDACC_VER_MINOR__ 0
 #define CUDART_VERSION 13000

@@ -1,5 +1,5 @@
 /* While such an object exists, host code may touch the memory of the GPU, because it does the GPU's work:
- * Thrust's algorithms, CUB's device-wide functions (../program/libraries.c). In a kernel it does nothing. */
+ * Thrust's algorithms (../program/libraries.c). In a kernel it does nothing. */
 #pragma once
 #include "../program/program.h"
 

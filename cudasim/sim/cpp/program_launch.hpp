@@ -113,6 +113,10 @@ template <class Body, class... P> SIM_HOST const void *sim_address_of(const sim_
 template <class Kernel> SIM_HOST const void *sim_address_of(const Kernel &) {
     return 0;
 }
+/* Where a library launches a kernel of its own: the program's line is looked for if there is a fault. */
+static constexpr sim_site sim_of_library = {"a library", 0};
+/* A kernel's name without its template's arguments, of a program that exports it, or else "kernel". */
+const char *sim_kernel_name(const void *kernel); /* ../program/host.cpp */
 template <class Kernel, class... P>
 SIM_HOST cudaError_t sim_launch_now(const sim_site *site, const char *name, Kernel kernel,
                                     sim_configured with, bool is_cooperative, const P &...values) {

@@ -264,10 +264,24 @@ template <class T> SIM_INLINE uint32_t sim_ptx_pair(float upper, float lower) {
 template <class R> SIM_INLINE void *sim_ptx_global(R address, int64_t offset) {
     return (void *)(sim_ptx_get<uint64_t>(address) + (uint64_t)offset);
 }
+/* Bytes that one access reads or writes. */
+template <size_t bytes> struct sim_ptx_whole {
+    using type = uint64_t;
+};
+template <> struct sim_ptx_whole<16> {
+    typedef long long type __attribute__((vector_size(16)));
+};
 template <class T, class... R> SIM_INLINE void sim_ptx_load(void *from, R &...to) {
     using Value = std::remove_cv_t<T>;
     if constexpr (sizeof...(R) == 1) {
         (sim_ptx_set<Value>(to, *(T *)from), ...);
+    } else if constexpr (std::is_volatile<T>::value) {
+        auto all = *(const volatile typename sim_ptx_whole<sizeof(T) * sizeof...(R)>::type *)from;
+        Value element[sizeof...(R)];
+        static_assert(sizeof element == sizeof all, "a vector of 8 or 16 bytes");
+        __builtin_memcpy(element, &all, sizeof all);
+        int i = 0;
+        (sim_ptx_set<Value>(to, element[i++]), ...);
     } else { /* one access */
         struct alignas(sizeof(T) * sizeof...(R)) vector {
             Value element[sizeof...(R)];
@@ -280,6 +294,12 @@ template <class T, class... R> SIM_INLINE void sim_ptx_store(void *to, R... from
     using Value = std::remove_cv_t<T>;
     if constexpr (sizeof...(R) == 1) {
         ((void)(*(T *)to = sim_ptx_get<Value>(from)), ...);
+    } else if constexpr (std::is_volatile<T>::value) {
+        typename sim_ptx_whole<sizeof(T) * sizeof...(R)>::type all;
+        const Value element[] = {sim_ptx_get<Value>(from)...};
+        static_assert(sizeof element == sizeof all, "a vector of 8 or 16 bytes");
+        __builtin_memcpy(&all, element, sizeof all);
+        *(volatile decltype(all) *)to = all;
     } else {
         struct alignas(sizeof(T) * sizeof...(R)) vector {
             Value element[sizeof...(R)];

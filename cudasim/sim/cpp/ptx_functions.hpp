@@ -122,6 +122,7 @@ template <int groups> SIM_INLINE void cp_async_bulk_wait_group_read(n32_t<groups
 SIM_INLINE void mbarrier_init(uint64_t *barrier, uint32_t count, SIM_CALLED_FROM) {
     sim_mbarrier_init(SIM_CALLER, sim_shared_address(SIM_CALLER, barrier), count);
 }
+SIM_INLINE void mbarrier_inval(uint64_t *) {}
 SIM_INLINE uint64_t sim_arrive(uint64_t *barrier, uint32_t count, uint32_t bytes, const sim_site *site) {
     uint32_t address = sim_shared_address(site, barrier);
     uint64_t state = sim_mbarrier_parity(site, address);

@@ -53,7 +53,9 @@ SIM_INLINE void sim_leave() {
 }
 /* An argument, on the thread's stack: a struct's own constructor may copy it, which is watched
  * (cudasim/live/copies.py), and elsewhere it is in memory of the host. */
-template <class P, bool = std::is_trivially_copyable<P>::value> struct sim_own_argument {
+template <class P,
+          bool = std::is_trivially_copy_constructible<P>::value && std::is_trivially_destructible<P>::value>
+struct sim_own_argument {
     alignas(P) char bytes[sizeof(P)];
     __attribute__((no_sanitize("thread"), always_inline)) explicit sim_own_argument(const void *from) {
         __builtin_memcpy(bytes, from, sizeof bytes);

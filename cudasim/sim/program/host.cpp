@@ -1,8 +1,12 @@
 /* What a program's host code does for every launch, and for every function of the runtime that is no part of
  * the call's line. Linked into each program, so that no program has to compile it. */
 #include "kept_launch.hpp"
+#include <algorithm>
+#include <cxxabi.h>
+#include <dlfcn.h>
 #include <mutex>
 #include <new>
+#include <string>
 
 /* ---- Launches ---- */
 
@@ -87,6 +91,24 @@ static std::shared_ptr<const void> kept(const sim_kernel_type *type, const void 
                 type->parameters[i].end(copies[i]);
         ::operator delete(memory, std::align_val_t(alignment));
     });
+}
+
+const char *sim_kernel_name(const void *kernel) {
+    if (sim_program_is_in_kernel()) /* where memory is the device's */
+        return "kernel";
+    static auto &known = *new std::map<const void *, std::string>; /* a table of launches is made at exit */
+    std::lock_guard<std::mutex> locked(of_asked);
+    std::string &name = known[kernel];
+    if (name.empty()) {
+        Dl_info of;
+        bool is_known = dladdr(kernel, &of) && of.dli_saddr == kernel;
+        char *whole = is_known ? abi::__cxa_demangle(of.dli_sname, NULL, NULL, NULL) : NULL;
+        name = whole ? whole : "kernel";
+        free(whole);
+        name.resize(std::min(name.find_first_of("<("), name.size()));
+        name.erase(0, name.find_last_of(" :") + 1);
+    }
+    return name.c_str();
 }
 
 cudaError_t sim_launch(const sim_kernel_type *type, const void *address, const void *call,

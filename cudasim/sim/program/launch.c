@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "program.h"
 #include "../machine.h"
+#include <execinfo.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -53,6 +54,13 @@ static void tell(void) {
     } else {
         fprintf(stderr, "cudasim: %s\n", report->message);
     }
+}
+
+/* Which line of the program called the library whose kernel has failed. */
+static void tell_caller(void) {
+    enum { MOST_FRAMES = 64 };
+    void *frames[MOST_FRAMES];
+    sim_program_say_at("calls the library whose kernel this is", frames, backtrace(frames, MOST_FRAMES));
 }
 
 /* In a checked program a kernel may access the program's memory, and nothing else of the process. */
@@ -251,6 +259,8 @@ static int launch_grid(const struct sim_program_launch *launch) {
         return sim_program_error(0);
     int error = error_of(sim_last_report());
     tell();
+    if (!launch->line)
+        tell_caller();
     if (sim_last_report()->kind == SIM_INVALID_LAUNCH || error == OUT_OF_MEMORY)
         return sim_program_error(error);
     sim_program_fails(error);

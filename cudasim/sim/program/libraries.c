@@ -1,6 +1,6 @@
-/* Work that a library does on the host here and on the GPU elsewhere: Thrust's algorithms, CUB's device-wide
- * functions. While one of them runs, it and the program's functions that it calls may touch the memory of the
- * GPU. It begins after all work that the program has asked for. */
+/* Work that a library does on the host here and on the GPU elsewhere: Thrust's algorithms. While one of
+ * them runs, it and the program's functions that it calls may touch the memory of the GPU. It begins after
+ * all work that the program has asked for. */
 #include "program.h"
 #include "../machine.h"
 #include "../watch.h"
@@ -49,6 +49,21 @@ static void watch(uintptr_t address, size_t bytes, bool writes, bool is_copy) {
     tell(of, byte, is_beyond ? bytes : 0);
 }
 #endif
+
+void sim_library_fails(int error, const char *file, int line, const char *words) {
+    enum { MOST_FRAMES = 64 };
+    static const char folder[] = "/include/cccl/";
+    const char *header = strstr(file, folder);
+    if (!header) { /* CubDebug() of the program's own */
+        fprintf(stderr, "CUDA error %d [%s, %d]: %s\n", error, file, line, words);
+        return;
+    }
+    void *frames[MOST_FRAMES];
+    char sentence[400];
+    snprintf(sentence, sizeof sentence, "a library's call fails: %s (%s:%d)", words, header + strlen(folder),
+             line);
+    sim_program_say_at(sentence, frames, backtrace(frames, MOST_FRAMES));
+}
 
 void sim_library_reads(const void *from, size_t bytes) {
 #ifdef SIM_COUNTED

@@ -109,6 +109,8 @@ bool sim_program_is_in_kernel(void);
 /* Begins a library's function that does work of the GPU; false in a kernel, where nothing has to end. */
 bool sim_library_begins(void);
 void sim_library_reads(const void *from, size_t bytes); /* what its compiler has not instrumented */
+/* Tells that a call of a library, or of its own, returns an error. */
+void sim_library_fails(int error, const char *file, int line, const char *words);
 void sim_library_ends(bool waits); /* waits: the host has waited for the default stream then */
 void *sim_library_memory(size_t bytes, enum sim_memory_kind kind); /* NULL: there is not so much */
 void sim_library_gives_back(void *memory, enum sim_memory_kind kind);
