@@ -93,7 +93,7 @@ int main() {
     float *many = on_device(std::vector<float>((1 << 24) + (1 << 20), 1.0f));
     TWICE(DeviceReduce::Sum, many, sum, (1 << 24) + (1 << 20));
     printf("many: %.0f\n", on_host(sum, 1)[0]);
-    for (void *p : {(void *)in, (void *)out, (void *)out2, (void *)number, (void *)sum,
-                    (void *)pair, (void *)offsets, (void *)many})
+    for (void *p : {(void *)in, (void *)out, (void *)out2, (void *)number, (void *)sum, (void *)pair,
+                    (void *)offsets, (void *)many})
         cudaFree(p);
 }
