@@ -20,7 +20,8 @@ from cudasim.building.places import SOURCES, build_folder
 from cudasim.live import ptx, ptx_table
 
 REPLACED = SOURCES / "sim" / "cpp" / "cccl"  # what the simulator has in place of the wheel's
-INSTALL = "pip install 'nvidia-cuda-cccl>=13.3,<14' (or cudasim[cccl])"
+INSTALL = "pip install 'nvidia-cuda-cccl==13.3.*' (or cudasim[cccl])"
+_KNOWN = 3005  # CCCL 3.5: the changes below are of its text
 # The simulator has these too, for kernels without host code and for programs without the wheel.
 _BETTER_THERE = re.compile(r"(?:thrust/|cuda/std/(?!atomic$|barrier$)|cuda/functional$)")
 _LIBRARIES = re.compile(r"(?:cub|thrust|cuda|nv)/")
@@ -28,14 +29,21 @@ _LIBRARIES = re.compile(r"(?:cub|thrust|cuda|nv)/")
 
 @functools.cache
 def headers() -> Path | None:
-    """The wheel's folder of headers; None if it is not installed."""
+    """The wheel's folder of headers; None if it, or this version of it, is not installed."""
     try:
         found = importlib.util.find_spec("nvidia")
     except ValueError:
         return None
     places = (found.submodule_search_locations if found else None) or ()
     folders = (folder for place in places for folder in sorted(Path(place).glob("cu*/include/cccl")))
-    return next((folder for folder in folders if (folder / "thrust" / "version.h").is_file()), None)
+    return next((folder for folder in folders if _version_of(folder) // 100 == _KNOWN), None)
+
+
+def _version_of(folder: Path) -> int:
+    """As THRUST_VERSION has it; 0 for a folder without Thrust."""
+    header = folder / "thrust" / "version.h"
+    found = re.search(r"THRUST_VERSION (\d+)", header.read_text()) if header.is_file() else None
+    return int(found[1]) if found else 0
 
 
 def is_there(header: str, is_simulators: bool) -> bool:
@@ -107,7 +115,13 @@ def _translated() -> Path:
     """A folder with these headers, to search before the wheel's."""
     wheel = headers()
     by = (Path(of.__file__).read_text() for of in (sys.modules[__name__], ptx, ptx_table))
-    folder = build_folder() / "live" / f"cccl-{digest(str(wheel), _version(), *by)[:16]}" / "include" / "cccl"
+    folder = (
+        build_folder()
+        / "live"
+        / f"cccl-{digest(str(wheel), str(_version_of(wheel)), *by)[:16]}"
+        / "include"
+        / "cccl"
+    )
     with building(folder / "names") as is_missing:
         if is_missing:
             names = []
@@ -126,18 +140,13 @@ def _translated() -> Path:
     return folder
 
 
-def _version() -> str:
-    found = re.search(r"THRUST_VERSION (\d+)", (headers() / "thrust" / "version.h").read_text())
-    return found[1] if found else "1"
-
-
 @functools.cache
 def flags() -> tuple[str, ...]:
     """Flags for a program's C++ compiler: folders to search first, and Thrust's backend."""
     folder = headers()
     if folder is None:
         return ()
-    macros = ("THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP", f"SIM_HAS_CCCL={_version()}")
+    macros = ("THRUST_DEVICE_SYSTEM=THRUST_DEVICE_SYSTEM_CPP", f"SIM_HAS_CCCL={_version_of(folder)}")
     folders = (REPLACED, _translated(), folder)
     return (*(f"-I{of}" for of in folders), *(f"-D{macro}" for macro in macros))
 

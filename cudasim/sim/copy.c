@@ -37,6 +37,8 @@ void sim_cp_async(const struct sim_site *site, void *shared, const void *global,
 
 void sim_cp_async_partly(const struct sim_site *site, void *shared, const void *global, unsigned bytes,
                          unsigned present) {
+    if (present > bytes)
+        sim_report_call(SIM_OUT_OF_BOUNDS, site, "copies %u bytes into %u", present, bytes);
     ask(site, SIM_CALLER, shared, global, bytes, present);
 }
 

@@ -88,6 +88,12 @@ __global__ void waits_for_too_few_copies(int *a) {
     copy_in_stages(a, 2);
 }
 
+__global__ void copies_with_more_zeros_than_bytes(int *a) {
+    __shared__ int stage[64];
+    __pipeline_memcpy_async(&stage[threadIdx.x], &a[threadIdx.x], 4, 8); // copies
+    __pipeline_commit();
+}
+
 __device__ int *reach(int *values, bool waits) {
     auto cluster = cg::this_cluster();
     values[threadIdx.x] = cluster.block_rank() * 100 + threadIdx.x;
@@ -176,6 +182,7 @@ CASES = {
     "meets_before_init_is_known": Case(1, 64, "race", "// arrives"),
     "copies_in_stages": Case(1, 64, None, values=((0, 127 + 191 + 255),)),
     "waits_for_too_few_copies": Case(1, 64, "race", "// sums"),
+    "copies_with_more_zeros_than_bytes": Case(1, 64, "out of bounds", "// copies"),
     "reaches_next_block": Case(
         4,
         32,

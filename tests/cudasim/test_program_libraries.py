@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import re
 import subprocess
 from pathlib import Path
 from statistics import NormalDist
@@ -182,6 +183,15 @@ def test_mistakes_around_thrust_are_told(which, told, line):
     source = (FOLDER / "thrust_mistakes.cu").read_text().splitlines()
     numbers = [number for number, text in enumerate(source, 1) if line in text]
     assert not line or f"thrust_mistakes.cu:{numbers[0]}" in found.stderr
+
+
+@needs_wheel
+def test_only_a_version_whose_text_is_known_is_taken(monkeypatch):
+    texts = [path.read_text() for pattern in cccl._TRANSLATED for path in cccl.headers().glob(pattern)]
+    for pattern, _ in cccl._CHANGES:
+        assert any(re.search(pattern, text) for text in texts), pattern
+    monkeypatch.setattr(cccl, "_KNOWN", cccl._KNOWN + 1)
+    assert cccl.headers.__wrapped__() is None
 
 
 def test_without_the_wheel_the_message_says_what_to_install(monkeypatch, tmp_path):
