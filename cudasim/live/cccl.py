@@ -115,13 +115,8 @@ def _translated() -> Path:
     """A folder with these headers, to search before the wheel's."""
     wheel = headers()
     by = (Path(of.__file__).read_text() for of in (sys.modules[__name__], ptx, ptx_table))
-    folder = (
-        build_folder()
-        / "live"
-        / f"cccl-{digest(str(wheel), str(_version_of(wheel)), *by)[:16]}"
-        / "include"
-        / "cccl"
-    )
+    key = digest(str(wheel), str(_version_of(wheel)), *by)[:16]
+    folder = build_folder() / "live" / f"cccl-{key}" / "include" / "cccl"
     with building(folder / "names") as is_missing:
         if is_missing:
             names = []
