@@ -44,6 +44,7 @@ C_FLAGS = (
 COUNTED_KERNEL_FLAGS = (
     "-fsanitize=thread,bounds",
     "--param=tsan-distinguish-volatile=1",
+    "--param=tsan-instrument-func-entry-exit=0",
     "-fsanitize-coverage=trace-pc",
     "-fno-tree-sra",
     "-fno-reorder-blocks",
