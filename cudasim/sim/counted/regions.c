@@ -123,6 +123,7 @@ struct pool {
         bool is_used;
     } pieces[2 * MOST_PLACES];
     unsigned count;
+    unsigned next;
 };
 static struct pool cells, histories; /* what was for cells is for nothing else */
 static uint32_t tag;
@@ -130,7 +131,7 @@ static uint32_t tag;
 static void *take(struct pool *pool, size_t bytes) {
     enum { MOST_TOO_LARGE = 4 };
     for (unsigned i = 0; i < pool->count; i++) {
-        struct piece *piece = &pool->pieces[i];
+        struct piece *piece = &pool->pieces[pool->next++ % pool->count]; /* launches ask in the same order */
         if (!piece->is_used && piece->bytes >= bytes && piece->bytes / MOST_TOO_LARGE <= bytes) {
             piece->is_used = true;
             return piece->memory;
@@ -145,6 +146,7 @@ static void *take(struct pool *pool, size_t bytes) {
 /* Gives back what has not been used in the latest launch, and what is too much to be kept. */
 static void keep(struct pool *pool, size_t most_bytes) {
     size_t kept_bytes = 0;
+    pool->next = 0;
     for (unsigned i = 0; i < pool->count;) {
         struct piece *piece = &pool->pieces[i];
         kept_bytes += piece->bytes;
