@@ -1,4 +1,4 @@
-"""What a cell holds of a granule of global memory (history.h of cudasim/sim/counted), and when it needs more."""
+"""What a cell (cudasim/sim/counted/history.h) holds of a granule of global memory, and when it needs more."""
 
 import warnings
 
