@@ -29,18 +29,10 @@ struct sim_registers {
 };
 extern __thread struct sim_registers sim_registers;
 
-/* A kernel that is counted or checked is compiled by these flags alone. */
-#if defined __SANITIZE_THREAD__
-#define SIM_IS_WATCHED
-#elif defined __has_feature
-#if __has_feature(thread_sanitizer)
-#define SIM_IS_WATCHED
-#endif
-#endif
-
-#ifdef SIM_IS_WATCHED
+#ifdef SIM_IS_ONLY_CHECKED
 /* The same. No thread of a kernel writes to it, and a compiler has constants not watched; those of a type
- * with constructors are none to it. */
+ * with constructors are none to it. A counted kernel has it not: the compiler would take more out of its
+ * loops. */
 extern const __thread unsigned
     sim_own_registers[sizeof(struct sim_registers) / sizeof(unsigned)] __asm__("sim_registers");
 #define SIM_OWN (*(const struct sim_registers *)sim_own_registers)

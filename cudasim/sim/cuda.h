@@ -30,7 +30,7 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-#ifndef SIM_IS_WATCHED
+#ifndef SIM_OWN
 #define SIM_OWN sim_registers
 #endif
 #define threadIdx (SIM_OWN.sim_thread_index)

