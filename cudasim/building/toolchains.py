@@ -54,7 +54,7 @@ COUNTED_KERNEL_FLAGS = (
 )
 # A kernel that is checked and not counted has this flag too, which finds a pointer that leaves a local array.
 # It keeps the compiler from merging two equal loads, as a GPU's compiler does, so a counted kernel does not
-# have it. By the macro such a kernel does not ask for a check of what it reads of its own index (sim/calls.h).
+# have it. By the macro such a kernel asks for no check of what it reads of its own index (sim/calls.h).
 ONLY_CHECKED_FLAGS = ("-fsanitize=object-size", "-DSIM_IS_ONLY_CHECKED")
 # Every access of a kernel reads a thread-local variable by a call, which is direct without a procedure
 # linkage table. Functions are aligned to cache lines; otherwise those that every access calls get some
