@@ -27,6 +27,7 @@ _FLAGS_OF_CLANG = {
     "-fvar-tracking-assignments": (),
     "-fno-var-tracking": (),
     "--param=tsan-distinguish-volatile=1": ("-mllvm", "-tsan-distinguish-volatile"),
+    "--param=tsan-instrument-func-entry-exit=0": ("-mllvm", "-tsan-instrument-func-entry-exit=0"),
     "-fsanitize=thread,bounds": (
         "-fsanitize=thread,array-bounds",
         *("-mllvm", "-tsan-instrument-read-before-write"),
