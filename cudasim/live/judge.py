@@ -28,6 +28,7 @@ from cudasim.building.library import BuildError, digest, digest_of_headers, repl
 from cudasim.building.own_files import locked, make_folder
 from cudasim.building.places import HEADER_FOLDERS, build_folder, is_writable
 from cudasim.building.toolchains import find_nvcc, nvcc_toolchain
+from cudasim.live import not_cuda
 from cudasim.live.compiling import nvcc_language, standard_of
 from cudasim.live.messages import LAUNCH_CODE, MOST_ERRORS, excerpt, nvcc_errors
 from cudasim.live.not_cuda import refusals
@@ -106,9 +107,17 @@ class Case:
         return self.of_program(self.read.texts[self.file], self.file, folders, more, is_whole=False)
 
     def refuse_by_rules(self):
+        """Whether they do is kept for a program, which may have long headers and runs often."""
+        folder = build_folder() / "live" / f"judged-{digest(self.file, self.text, _rules())[:16]}"
+        kept = folder / "accepted.txt"
+        if self.is_of_program and kept.exists():
+            return
         found = refusals(self.text)
         if found:
             raise NotCudaError(_told("not CUDA, and no GPU would run it", found, self.read))
+        if self.is_of_program and is_writable(build_folder()):
+            make_folder(folder, build_folder())
+            _kept(kept, _ACCEPTED)
 
     def refusal(self, said: str) -> NotCudaError | None:
         """Raises for errors in the user's own lines, unless other errors show that nvcc itself is at
@@ -167,6 +176,11 @@ def _plain_name(mangled: re.Match) -> str:
 
 def _hint(message: str) -> str:
     return next((f"      {hint}" for words, hint in _HINTS if words in message), "")
+
+
+@functools.cache
+def _rules() -> str:
+    return Path(not_cuda.__file__).read_text()
 
 
 @functools.cache
