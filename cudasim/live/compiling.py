@@ -246,7 +246,7 @@ def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
     """The flags of kernels that the simulator itself does not have."""
     # They find operations that C++ leaves undefined but a GPU defines (sim/undefined.c). A kernel's array in
     # shared or local memory has the program's memory beside it, so indices are checked.
-    added = ("-fsanitize=float-cast-overflow,shift-exponent,bounds",)
+    added = ("-fsanitize=float-cast-overflow,shift-exponent,bounds,return",)
     # x86-64 has a signal for a division by zero, AArch64 a quotient.
     if platform.machine() in ("aarch64", "arm64"):
         added = (*added, "-fsanitize=integer-divide-by-zero")

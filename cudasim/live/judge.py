@@ -106,13 +106,14 @@ class Case:
         more = self.flags[len(_OF_PROGRAM) :]
         return self.of_program(self.read.texts[self.file], self.file, folders, more, is_whole=False)
 
-    def refuse_by_rules(self):
-        """Whether they do is kept for a program, which may have long headers and runs often."""
-        folder = build_folder() / "live" / f"judged-{digest(self.file, self.text, _rules())[:16]}"
+    def refuse_by_rules(self, has_compiled: bool = False):
+        """has_compiled: by nvcc. That they do not is kept for a program, which may have long headers."""
+        key = digest(self.file, self.text, _rules(), str(has_compiled))[:16]
+        folder = build_folder() / "live" / f"judged-{key}"
         kept = folder / "accepted.txt"
         if self.is_of_program and kept.exists():
             return
-        found = refusals(self.text)
+        found = refusals(self.text, has_compiled)
         if found:
             raise NotCudaError(_told("not CUDA, and no GPU would run it", found, self.read))
         if self.is_of_program and is_writable(build_folder()):
@@ -279,14 +280,21 @@ def judged_while(case: Case, build: Callable):
     pool = ThreadPoolExecutor(1)
     asked = pool.submit(_asked, case, nvcc)
     pool.shutdown(wait=False)
-    built = build()
+    try:
+        built = build()
+    except BuildError as error:
+        # About what a kernel and its launch become here, which the user has not written.
+        is_of_launch = case.is_of_program and re.search(r"sim_|-fpermissive", str(error))
+        if is_of_launch and (refusal := asked.result()[1]):
+            raise refusal from None
+        raise
     said, refusal = asked.result()  # however long nvcc needs: who is refused does not depend on the machine
     if refusal:
         raise refusal
-    if said != _ACCEPTED:
-        case.refuse_by_rules()
-        if not case.is_of_program:
-            _tell_once(nvcc, case.file, said)
+    if said != _ACCEPTED or case.is_of_program:
+        case.refuse_by_rules(has_compiled=said == _ACCEPTED)
+    if said != _ACCEPTED and not case.is_of_program:
+        _tell_once(nvcc, case.file, said)
     return built
 
 

@@ -44,6 +44,7 @@ _OF_LIBRARIES = re.compile(
     r"fma|fmod|hypot|div|gcd|midpoint|distance|reduce|fill|copy|sort|find|count|equal|less|plus|dot|cross|norm|"
     r"length|is(?:nan|inf|finite)|rand|(?:atomic|make_|tex|__|operator)\w*)[fl]?"
 )
+_BUILT_IN = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
 _HOST, _DEVICE, _KERNEL = "__host__", "__device__", "__global__"
 _NO_VALUE = ("sizeof_expression", "decltype", "alignof_expression", "template_argument_list")
 _CONDITIONAL = ("preproc_if", "preproc_else", "preproc_elif", "preproc_elifdef")
@@ -175,7 +176,9 @@ class _Text:
         found, others = set(), set()
         for node in _namespace_level(self.source.tree):
             names = {_text(n) for d in _declarators(node) if (n := _declared_name(d))}
-            is_host = not (self.device.search(_text(node)) or _HOST_TYPES.search(_text(node)))
+            begin = max(self.code.rfind(end, 0, node.begin) for end in ";}{") + 1  # an #if may have the word
+            marks = self.code[begin : node.begin] + _text(node)
+            is_host = not (self.device.search(marks) or _HOST_TYPES.search(_text(node)))
             (found if is_host else others).update(names)
         return found - others - self.macros
 
@@ -286,13 +289,20 @@ def _library(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
             )
 
 
+def _parts(function: Node) -> tuple[Node | None, Node | None]:
+    """The declarator and the body of a function's definition."""
+    declarator, body = function.field("declarator"), function.field("body")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.field("declarator")
+    is_function = function.type == "function_definition" and declarator is not None
+    return (declarator, body) if is_function else (None, None)
+
+
 def _calls(text: _Text) -> Iterator[tuple[Node, str]]:
     """Calls of a function of the other side, and of a kernel without a launch."""
     for function in _walk(text.source.tree):
-        declarator, body = function.field("declarator"), function.field("body")
-        while declarator is not None and declarator.type != "function_declarator":
-            declarator = declarator.field("declarator")
-        if function.type != "function_definition" or declarator is None or body is None:
+        declarator, body = _parts(function)
+        if body is None:
             continue
         name, side = declarator.field("declarator"), text.side_of(declarator)
         is_inside = any(of.type == "template_declaration" or _is_class(of) for of in function.above())
@@ -315,14 +325,29 @@ def _calls(text: _Text) -> Iterator[tuple[Node, str]]:
                 )
 
 
+def _built_in(text: _Text) -> Iterator[tuple[Node, str]]:
+    """Variables of kernels in host code, which nvcc takes and the linker refuses."""
+    for function in _walk(text.source.tree):
+        declarator, body = _parts(function)
+        if body is None or text.side_of(declarator) != _HOST:
+            continue
+        own = text.host_variables | _names_in(function)
+        for node in _walk(body, but=(*_NO_VALUE, "lambda_expression")):
+            if node.type == "identifier" and _text(node) in _BUILT_IN and _text(node) not in own:
+                yield node, f"{_text(node)} is a variable of kernels, which the linker misses in host code"
+
+
 _RULES = (_exceptions, _arrays, _host_reads, _library)
 
 
-def refusals(text: str) -> list[Refusal]:
-    """What is not CUDA in a text, by the files and lines that its #line directives name."""
+def refusals(text: str, has_compiled: bool = False) -> list[Refusal]:
+    """What is not CUDA in a text, by the files and lines that its #line directives name. has_compiled: nvcc
+    has taken it, and only what the linker refuses is looked for."""
     known, found = _Text(text), []
     places = places_in(text)
-    told = [rule(function, known) for function in known.functions() for rule in _RULES]
-    for node, message in chain(_calls(known), *told):
+    told = [_built_in(known)]
+    if not has_compiled:
+        told += [_calls(known), *(rule(of, known) for of in known.functions() for rule in _RULES)]
+    for node, message in chain(*told):
         found.append((*places[known.source.data.count(b"\n", 0, node.begin)], message))
     return found

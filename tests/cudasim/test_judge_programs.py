@@ -25,6 +25,7 @@ __global__ void kernel(float *y) { y[0] = of_device(weights[1]) + counter; }
 """
 # What main() has, or a kernel of its own before it.
 REFUSED = {
+    'printf("%d", (int)threadIdx.x);': "threadIdx is a variable of kernels",
     "kernel(y);": "a __global__ function call must be configured",
     'printf("%g", of_device(2));': r'calling a __device__ function\("of_device.*"\) from a __host__ function',
     "__global__ void k(float *y) { y[0] = of_host(1); }": (
@@ -73,7 +74,14 @@ def test_what_is_not_cuda_is_refused_at_its_line(line, by, tmp_path, monkeypatch
     monkeypatch.setenv("CUDASIM_NVCC_JUDGE", by)
     said = refusal(tmp_path, line)
     assert re.search(REFUSED[line], said), said
-    assert ("CUDASIM_NVCC_JUDGE=0 leaves nvcc out" in said) == (by == "1")
+    is_by_nvcc = by == "1" and "threadIdx" not in line  # which nvcc leaves to the linker
+    assert ("CUDASIM_NVCC_JUDGE=0 leaves nvcc out" in said) == is_by_nvcc
+
+
+@BY_NVCC
+def test_nvcc_tells_what_the_simulators_compiler_has_no_words_for(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDASIM_NVCC_JUDGE", "1")
+    assert "cannot have ellipsis" in refusal(tmp_path, "__global__ void k(int *x, ...) { x[0] = 1; }")
 
 
 @BY_NVCC
@@ -87,7 +95,10 @@ ACCEPTED = {
     "names that both sides have, or that mean something else": """
 #include <algorithm>
 #include <cmath>
-__constant__ float weights[4];
+#if defined(__CUDACC__)
+__constant__
+#endif
+static float weights[4];
 __device__ const int eight = 8;
 __managed__ int total;
 __device__ int counter;
@@ -126,6 +137,9 @@ int main() {
     pointer<<<1, 1>>>(y);
     void *arguments[] = {&y};
     cudaLaunchKernel((void *)kernel, dim3(1), dim3(1), arguments, 0, 0);
+    cudaDeviceSynchronize();
+    dim3 blockDim(2);
+    apply<<<1, blockDim.x>>>([] __device__(int x) { return x + (int)threadIdx.x; }, y);
     cudaDeviceSynchronize();
     {
         auto counter = 3;
