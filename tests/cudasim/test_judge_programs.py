@@ -95,6 +95,7 @@ ACCEPTED = {
     "names that both sides have, or that mean something else": """
 #include <algorithm>
 #include <cmath>
+#define ON_GPU __host__ __device__
 #if defined(__CUDACC__)
 __constant__
 #endif
@@ -131,7 +132,7 @@ int main() {
     cudaMallocManaged(&y, 4);
     y[0] = Step().kernel(1) + scale(n) + square(2) + side(1.5f) + both(1);
     total = eight;
-    apply<<<1, 1>>>([] __device__(int x) { return x + 1; }, y);
+    apply<<<1, 1>>>([] ON_GPU(int x) { return x + 1; }, y);
     parent<<<1, 1>>>(y);
     void (*pointer)(int *) = kernel;
     pointer<<<1, 1>>>(y);
@@ -139,7 +140,7 @@ int main() {
     cudaLaunchKernel((void *)kernel, dim3(1), dim3(1), arguments, 0, 0);
     cudaDeviceSynchronize();
     dim3 blockDim(2);
-    apply<<<1, blockDim.x>>>([] __device__(int x) { return x + (int)threadIdx.x; }, y);
+    apply<<<1, blockDim.x>>>([] ON_GPU(int x) { return x + (int)threadIdx.x; }, y);
     cudaDeviceSynchronize();
     {
         auto counter = 3;
