@@ -7,8 +7,10 @@
  * known. */
 #pragma once
 
+#include "jit/jit.h"
 #include "norm/operators_called.h"
 #include "ptx/cluster.h"
+#include "ptx/griddepcontrol.h"
 #include "shared/checks.h"
 #include "shared/plan.h"
 
@@ -33,17 +35,73 @@ struct feature_maps {
 
 struct maps_args {
     struct feature_maps maps;
+    int threads;    /* of a block */
     int width;      /* neighbours in a vector: VALUES, or 1 where those have no common alignment */
-    int cluster;    /* blocks that share their groups */
+    int cluster;    /* blocks that reach each other's shared memory */
+    int sharers;    /* blocks that share their groups: a cluster, or several (group_norm_nhwc_apart.cu) */
     int slots;      /* of a thread, a vector in each */
     int held_slots; /* of them in shared memory; the others are read again, from a cache */
     int held_at;    /* where those begin in shared memory */
-    int bundle;     /* groups of a block (group_norm_nhwc.cu) */
+    int halves;     /* of a slot there, 16 bytes each for a thread */
+    bool holds_u;   /* u = before(v) in float32; else v as it is in memory */
+    int bundle;     /* groups of a block (nhwc.h) */
+    bool is_second; /* of two launches */
+    float4 *parts;  /* the moments that the first one finds: of each sample, cluster and group */
 };
 
-/* The most elements of a group; and how many slots a thread loads ahead. */
+/* What is the same in all calls of a kernel that is compiled for one (jit/jit.h). */
+struct maps_facts {
+    int type, vector_type, channels, groups, positions;
+    int keeps, has_scale, has_shift;
+    int before_samples, after_samples;
+    /* as struct maps_args has them: */
+    int threads, width, cluster, sharers, slots, held_slots, held_at, halves, holds_u, bundle, is_second;
+    struct known_list before, after;
+};
+
+/* This many blocks of THREADS threads share the shared memory of a large GPU's multiprocessor, so that others
+ * run while one waits for its cluster. */
+#define BLOCKS_AT_ONCE 3
+
+#ifdef JIT_COMPILED
+
+static constexpr __device__ struct maps_facts known = FACTS;
+
+/* The arguments of this call, with what is known as constants. */
+static __forceinline__ __device__ struct maps_args known_maps(struct maps_args args) {
+    struct feature_maps *maps = &args.maps;
+    maps->type = (fgn_type)known.type;
+    maps->vector_type = (fgn_type)known.vector_type;
+    maps->channels = known.channels;
+    maps->groups = known.groups;
+    maps->positions = known.positions;
+    maps->before_samples = known.before_samples;
+    maps->after_samples = known.after_samples;
+    if (!known.keeps)
+        maps->between = NULL;
+    if (!known.has_scale)
+        maps->scale = NULL;
+    if (!known.has_shift)
+        maps->shift = NULL;
+    const struct maps_args all = {
+        *maps,         known.threads, known.width,        known.cluster, known.slots, known.held_slots,
+        known.held_at, known.halves,  known.holds_u != 0, known.bundle};
+    return all;
+}
+
+#include "jit/known.h"
+
+#endif
+
+/* The most elements of a group. */
 #define MOST_OF_GROUP (1 << 30)
-#define SLOTS_ON_THEIR_WAY 2
+
+/* How many slots a thread loads ahead. The library's own kernels have few registers left. */
+#ifdef JIT_COMPILED
+enum { SLOTS_ON_THEIR_WAY = known.slots < 4 ? known.slots : 4 };
+#else
+enum { SLOTS_ON_THEIR_WAY = 2 };
+#endif
 
 #define MOST_CLUSTER_OF_MAPS 8
 
@@ -99,45 +157,61 @@ static __forceinline__ __device__ void load_of_channels(float *operand, const vo
     }
 }
 
-static __forceinline__ __device__ void apply_to_map(const struct operators *list, unsigned samples,
-                                                    float *value, const struct feature_maps *maps,
+static __forceinline__ __device__ void apply_to_map(const struct operators *list, enum list which,
+                                                    unsigned samples, float *value,
+                                                    const struct feature_maps *maps,
                                                     const struct map_place *place, bool channels_last) {
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
+#pragma unroll STEPS_AT_ONCE
+    for (int i = 0; i < count_of(list, which); i++) {
+        const fgn_pointwise step = step_of(list, which, i);
         float operand[VALUES];
-        if (is_kind(step, FGN_SILU)) { /* what most networks of feature maps have: no call */
+        if (is_kind(&step, FGN_SILU)) { /* what most networks of feature maps have: no call */
             apply_to_each(silu, value, VALUES);
             continue;
         }
-        if (step->tensor)
-            load_values(operand, step->tensor, place->row.row_start, &place->row.channels, place->row.type);
-        else if (step->channel)
-            load_of_channels(operand, step->channel, samples >> i & 1 ? place->sample * maps->channels : 0,
+        if (step.tensor)
+            load_values(operand, step.tensor, place->row.row_start, &place->row.channels, place->row.type);
+        else if (step.channel)
+            load_of_channels(operand, step.channel, samples >> i & 1 ? place->sample * maps->channels : 0,
                              0.0f, place, channels_last);
-        apply_called(step, value, operand);
+        apply_called(&step, value, operand);
+        end_step(value, VALUES);
     }
 }
 
 /* The thread's own places in shared memory. The halves of a slot are far apart, so that a warp's accesses are
  * contiguous. */
-static __forceinline__ __device__ float4 *held_slot(const struct maps_args *args, int slot) {
-    return (float4 *)(dynamic_shared + args->held_at) + slot * 2 * blockDim.x + threadIdx.x;
+static __forceinline__ __device__ uint4 *held_slot(const struct maps_args *args, int slot) {
+    return (uint4 *)(dynamic_shared + args->held_at) + slot * args->halves * args->threads + threadIdx.x;
 }
 
-static __forceinline__ __device__ void hold(const struct maps_args *args, int slot, const float *value) {
-    float4 *held = held_slot(args, slot);
-    held[0] = make_float4(value[0], value[1], value[2], value[3]);
-    held[blockDim.x] = make_float4(value[4], value[5], value[6], value[7]);
+static __forceinline__ __device__ void hold(const struct maps_args *args, int slot, const struct words *words,
+                                            const float *value) {
+    uint4 *held = held_slot(args, slot);
+    struct words kept = *words;
+    if (args->holds_u)
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            kept.word[j] = __float_as_uint(value[j]);
+    held[0] = make_uint4(kept.word[0], kept.word[1], kept.word[2], kept.word[3]);
+    if (args->halves > 1)
+        held[args->threads] = make_uint4(kept.word[4], kept.word[5], kept.word[6], kept.word[7]);
 }
 
-/* u = before(v) of a slot that is not in shared memory; `words` are loaded from v. */
+static __forceinline__ __device__ void take(struct words *words, const struct maps_args *args, int slot) {
+    const uint4 *held = held_slot(args, slot);
+    uint4 low = held[0], high = args->halves > 1 ? held[args->threads] : low;
+    words->word[0] = low.x, words->word[1] = low.y, words->word[2] = low.z, words->word[3] = low.w;
+    words->word[4] = high.x, words->word[5] = high.y, words->word[6] = high.z, words->word[7] = high.w;
+}
+
+/* u = before(v) of a slot; `words` are v's. */
 static __forceinline__ __device__ void values_between(float *value, const struct words *words,
                                                       const struct feature_maps *maps,
                                                       const struct map_place *place, fgn_type type,
                                                       bool channels_last) {
     values_of(value, words, &place->row.channels, type);
-    apply_to_map(&maps->before, maps->before_samples, value, maps, place, channels_last);
+    apply_to_map(&maps->before, BEFORE, maps->before_samples, value, maps, place, channels_last);
 }
 
 /* Computes u of a slot, writes it if that is wanted, and keeps it. */
@@ -149,29 +223,31 @@ static __forceinline__ __device__ void first_values(float *value, const struct w
     if (args->maps.between)
         store_values(args->maps.between, place->row.row_start, value, &place->row.channels, type);
     if (slot < args->held_slots)
-        hold(args, slot, value);
+        hold(args, slot, words, value);
 }
 
 /* u of a slot again: from shared memory, or from words that were loaded again. */
-static __forceinline__ __device__ void values_again(float *value, const struct words *words,
+static __forceinline__ __device__ void values_again(float *value, struct words *words,
                                                     const struct maps_args *args, int slot,
                                                     const struct map_place *place, fgn_type type,
                                                     bool channels_last) {
-    if (slot >= args->held_slots) {
-        values_between(value, words, &args->maps, place, type, channels_last);
-        return;
+    if (slot < args->held_slots) {
+        take(words, args, slot);
+        if (args->holds_u) {
+#pragma unroll
+            for (int j = 0; j < VALUES; j++)
+                value[j] = __uint_as_float(words->word[j]);
+            return;
+        }
     }
-    float4 *held = held_slot(args, slot);
-    float4 low = held[0], high = held[blockDim.x];
-    value[0] = low.x, value[1] = low.y, value[2] = low.z, value[3] = low.w;
-    value[4] = high.x, value[5] = high.y, value[6] = high.z, value[7] = high.w;
+    values_between(value, words, &args->maps, place, type, channels_last);
 }
 
 /* y of a slot whose values are normalised and scaled. */
 static __forceinline__ __device__ void store_y(float *value, const struct feature_maps *maps,
                                                const struct map_place *place, fgn_type type,
                                                bool channels_last) {
-    apply_to_map(&maps->after, maps->after_samples, value, maps, place, channels_last);
+    apply_to_map(&maps->after, AFTER, maps->after_samples, value, maps, place, channels_last);
     store_values(maps->y, place->row.row_start, value, &place->row.channels, type);
 }
 
@@ -239,16 +315,22 @@ static __forceinline__ __device__ void barrier_of(int cluster) {
 
 /* ---- The host ---- */
 
-/* This many blocks of THREADS threads share the shared memory of a large GPU's multiprocessor, so that others
- * run while one waits for its cluster. */
-#define BLOCKS_AT_ONCE 3
+static inline bool has_tensors(const struct operators *list) {
+    for (int i = 0; i < list->count; i++)
+        if (list->step[i].tensor)
+            return true;
+    return false;
+}
 
-/* Divides the elements of a block's groups among the blocks of a cluster, and sets what they hold. blocks:
- * for a cluster of one. per_slot: the elements that a block has in one slot. */
+/* Divides the elements of a block's groups among the blocks of a cluster, and sets what they hold: v, which
+ * takes half the room in 16-bit types, or u where a tensor would have to be read again for it. blocks: for a
+ * cluster of one. per_slot: the elements that a block has in one slot. */
 static inline void divide_among_cluster(struct maps_args *args, int64_t blocks, int64_t elements,
-                                        int64_t per_slot, int threads, const fgn_device *device) {
+                                        int64_t per_slot, const fgn_device *device) {
+    args->holds_u = has_tensors(&args->maps.before);
+    args->halves = args->holds_u || args->maps.type == FGN_FLOAT32 ? 2 : 1;
     int64_t most = most_shared_bytes(device) / BLOCKS_AT_ONCE - args->held_at;
-    int64_t slot_bytes = threads * VALUES * sizeof(float);
+    int64_t slot_bytes = args->threads * args->halves * (int64_t)sizeof(uint4);
     bool has_clusters = is_simulator(device) || device->major >= 9;
     args->cluster = 1;
     while (has_clusters && args->cluster < MOST_CLUSTER_OF_MAPS) {
@@ -258,12 +340,56 @@ static inline void divide_among_cluster(struct maps_args *args, int64_t blocks, 
             break;
         args->cluster *= 2;
     }
+    args->sharers = args->cluster;
     args->slots = (int)tiles(elements, per_slot * args->cluster);
     args->held_slots = (int)(args->slots * slot_bytes <= most ? args->slots : most / slot_bytes);
 }
 
-static inline int shared_bytes_of_maps(const struct maps_args *args, int threads) {
-    return args->held_at + args->held_slots * threads * VALUES * (int)sizeof(float);
+static inline int shared_bytes_of_maps(const struct maps_args *args) {
+    return args->held_at + args->held_slots * args->threads * args->halves * (int)sizeof(uint4);
+}
+
+/* Launches the kernel of this file that was compiled for the call, if there is one. cluster: of the launch's
+ * blocks. */
+static inline bool launched_maps_jit(const char *file, const struct maps_args *args, unsigned blocks,
+                                     int cluster, cudaStream_t stream, cudaError_t *error) {
+    const struct feature_maps *maps = &args->maps;
+    const struct maps_facts facts = {
+        (int)maps->type,
+        (int)maps->vector_type,
+        maps->channels,
+        maps->groups,
+        (int)maps->positions,
+        maps->between != NULL,
+        maps->scale != NULL,
+        maps->shift != NULL,
+        (int)maps->before_samples,
+        (int)maps->after_samples,
+        args->threads,
+        args->width,
+        args->cluster,
+        args->sharers,
+        args->slots,
+        args->held_slots,
+        args->held_at,
+        args->halves,
+        args->holds_u,
+        args->bundle,
+        args->is_second,
+        known_list_of(&maps->before),
+        known_list_of(&maps->after),
+    };
+    const dim3 grid = {blocks, 1, 1}, block = {(unsigned)args->threads, 1, 1};
+    const struct jit_call call = {file,
+                                  (const int *)&facts,
+                                  sizeof facts / sizeof(int),
+                                  args,
+                                  grid,
+                                  block,
+                                  shared_bytes_of_maps(args),
+                                  0,
+                                  cluster};
+    return launched_jit(&call, stream, error);
 }
 
 /* Each one launches its kernel and returns the launch's error. */
@@ -272,3 +398,10 @@ cudaError_t group_norm_nhwc(const struct feature_maps *maps, const fgn_device *d
 
 /* Whether a block's threads have all channels of a group, which group_norm_nhwc() needs. */
 bool has_bundles(const struct feature_maps *maps);
+
+/* Whether the maps are better normalised in two launches, and the bytes of the workspace between them: 0
+ * where two launches cannot do it. */
+bool is_better_apart(const struct feature_maps *maps, const fgn_device *device);
+int64_t workspace_of_maps_apart(const struct feature_maps *maps, const fgn_device *device);
+cudaError_t group_norm_nhwc_apart(const struct feature_maps *maps, void *workspace, const fgn_device *device,
+                                  cudaStream_t stream);
