@@ -290,12 +290,15 @@ def _library(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
 
 
 def _parts(function: Node) -> tuple[Node | None, Node | None]:
-    """The declarator and the body of a function's definition."""
+    """The declarator and the body of a function's definition. Of one with others in it there are none: the
+    grammar may have lost a brace in an #if, so that what follows the function is in it."""
     declarator, body = function.field("declarator"), function.field("body")
     while declarator is not None and declarator.type != "function_declarator":
         declarator = declarator.field("declarator")
-    is_function = function.type == "function_definition" and declarator is not None
-    return (declarator, body) if is_function else (None, None)
+    if function.type != "function_definition" or declarator is None or body is None:
+        return None, None
+    is_alone = all(inside.type != "function_definition" for inside in body.walk())
+    return (declarator, body) if is_alone else (None, None)
 
 
 def _calls(text: _Text) -> Iterator[tuple[Node, str]]:
@@ -329,7 +332,8 @@ def _built_in(text: _Text) -> Iterator[tuple[Node, str]]:
     """Variables of kernels in host code, which nvcc takes and the linker refuses."""
     for function in _walk(text.source.tree):
         declarator, body = _parts(function)
-        if body is None or text.side_of(declarator) != _HOST:
+        # In what the grammar does not know a lambda may be the device's, by a macro.
+        if body is None or body.node.has_error or text.side_of(declarator) != _HOST:
             continue
         own = text.host_variables | _names_in(function)
         for node in _walk(body, but=(*_NO_VALUE, "lambda_expression")):

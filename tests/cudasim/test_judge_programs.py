@@ -10,6 +10,7 @@ from processes import patience
 from cudasim.building.toolchains import find_nvcc
 from cudasim.live import judge
 from cudasim.live.judge import NotCudaError
+from cudasim.live.not_cuda import refusals
 from cudasim.programs.building import Program
 
 BY_NVCC = pytest.mark.skipif(find_nvcc() is None, reason="there is no nvcc")
@@ -180,6 +181,12 @@ def test_what_is_cuda_is_compiled(name, by, tmp_path, monkeypatch):
     source = tmp_path / "program.cu"
     source.write_text(ACCEPTED[name])
     assert Program((source,), defines=("HD=__host__ __device__",)).object_of(source).is_file()
+
+
+def test_a_function_that_has_lost_a_brace_for_the_grammar_refuses_nothing():
+    """As of an #if with a brace in each of its branches: what follows seems to be within."""
+    kernel = "__global__ void k(int *y) { y[0] = threadIdx.x; }\n"
+    assert refusals("void host(int x) {\n    {\n}\n" + kernel) == []
 
 
 @pytest.mark.parametrize("by", JUDGES)
