@@ -1,5 +1,5 @@
 /* GroupNorm of feature maps in the C API: the checks of a call, and its launches. */
-#include "feature_maps/feature_maps.h"
+#include "feature_maps/launch.h"
 
 static fgn_status check_maps(const fgn_feature_maps *maps) {
     if (!maps)

@@ -205,6 +205,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) jit_kernel
 
 #else
 
+#include "feature_maps/launch.h"
+
 #ifdef __CUDACC__
 
 static __forceinline__ __device__ void norm_of_type(const struct maps_args *args, fgn_type type) {

@@ -15,6 +15,7 @@ static __forceinline__ __device__ void norm_of_bundle(const struct maps_args *ar
                                                       fgn_type type) {
     float4 *told = (float4 *)dynamic_shared, *found = (float4 *)(dynamic_shared + FOUND_AT);
     struct nhwc_place at = place_of_block(args, width);
+    struct scale_and_shift of = ask_for_scale_and_shift(args, &at, width, type);
     float mean[VALUES] = {0.0f}, squares[VALUES] = {0.0f};
     float count = look(mean, squares, args, &at, width, type);
     tell(mean, squares, count, args, &at, width);
@@ -25,7 +26,7 @@ static __forceinline__ __device__ void norm_of_bundle(const struct maps_args *ar
             found[group] = found_of(part, args->maps.eps);
     }
     __syncthreads();
-    normalise(found, args, &at, width, type);
+    normalise(found, of, args, &at, width, type);
     if (args->cluster > 1)
         barrier_cluster(); /* a block may not end while others read its shared memory */
 }
@@ -39,6 +40,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) jit_kernel
 }
 
 #else
+
+#include "feature_maps/launch.h"
 
 #ifdef __CUDACC__
 

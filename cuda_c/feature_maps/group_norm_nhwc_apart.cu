@@ -39,6 +39,7 @@ static __forceinline__ __device__ void find_moments(const struct maps_args *args
 static __forceinline__ __device__ void write_normalised(const struct maps_args *args, fgn_type type) {
     float4 *found = (float4 *)(dynamic_shared + FOUND_AT);
     struct nhwc_place at = place_of_block(args, VALUES);
+    struct scale_and_shift of = ask_for_scale_and_shift(args, &at, VALUES, type);
     int count = args->sharers / args->cluster, groups = args->maps.groups;
     const float4 *parts = args->parts + at.sample * count * groups;
 #pragma unroll 1
@@ -55,7 +56,7 @@ static __forceinline__ __device__ void write_normalised(const struct maps_args *
             found[group] = found_of(part, args->maps.eps);
     }
     __syncthreads();
-    normalise(found, args, &at, VALUES, type);
+    normalise(found, of, args, &at, VALUES, type);
 }
 
 #ifdef JIT_COMPILED
@@ -70,6 +71,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) jit_kernel
 }
 
 #else
+
+#include "feature_maps/launch.h"
 
 __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE)
     nhwc_moments_float32_kernel(struct maps_args args) {
@@ -117,8 +120,8 @@ LAUNCHER(nhwc_normalise_bfloat16_kernel, struct maps_args)
 /* How the two launches divide maps, whatever their memory's alignment; 0 sharers where they cannot. As many
  * clusters share a sample as the multiprocessors hold at once. */
 static struct maps_args division_apart(const struct feature_maps *maps, const fgn_device *device) {
-    struct maps_args args = {*maps,   THREADS, VALUES, MOST_CLUSTER_OF_MAPS, 0, 1, 0,
-                             HELD_AT, 1,       false,  maps->groups};
+    struct maps_args args = {*maps,   THREADS, VALUES, MOST_CLUSTER_OF_MAPS, 0,     1,   0,
+                             HELD_AT, 1,       false,  maps->groups,         false, NULL};
     bool has_clusters = is_simulator(device) || device->major >= 9;
     int64_t across = maps->channels / VALUES;
     if (!has_clusters || maps->channels % VALUES || across > THREADS || maps->groups > MOST_OF_BUNDLE ||

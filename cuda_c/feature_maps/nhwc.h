@@ -108,7 +108,7 @@ static __forceinline__ __device__ float look(float *mean, float *squares, const 
 }
 
 /* Tells the cluster the block's moments of each group of the bundle, which a warp gathers from all channels
- * and threads of the group. */
+ * and threads of the group: first the mean, then the squared differences from it. */
 static __forceinline__ __device__ void tell(const float *mean, const float *squares, float count,
                                             const struct maps_args *args, const struct nhwc_place *at,
                                             int width) {
@@ -125,15 +125,24 @@ static __forceinline__ __device__ void tell(const float *mean, const float *squa
     __syncthreads();
 #pragma unroll 1
     for (int group = warp; group < args->bundle; group += WARPS) {
-        struct part part = {0.0f, 0.0f, 0.0f};
-#pragma unroll 1
-        for (int i = lane; i < at->rows * at->group_size; i += LANES) {
-            int row = i / at->group_size, channel = group * at->group_size + i - row * at->group_size;
-            float2 of_channel = of_channels[row * at->channels + channel];
-            struct part other = {counts[row], of_channel.x, of_channel.y};
-            part = both(part, other);
+        const float2 *of_group = of_channels + group * at->group_size;
+        int size = at->group_size, all = at->rows * size;
+        float sums[2] = {0.0f, 0.0f}; /* of the counts, and of the values */
+#pragma unroll 4
+        for (int i = lane; i < all; i += LANES) {
+            float of_row = counts[i / size];
+            sums[0] += of_row;
+            sums[1] += of_row * of_group[i / size * at->channels + i % size].x;
         }
-        part = all_of_warp(part);
+        team_sums(sums, 2, LANES);
+        struct part part = {sums[0], sums[0] > 0.0f ? sums[1] / sums[0] : 0.0f, 0.0f};
+#pragma unroll 4
+        for (int i = lane; i < all; i += LANES) {
+            float2 of_channel = of_group[i / size * at->channels + i % size];
+            float difference = of_channel.x - part.mean;
+            part.squares += of_channel.y + counts[i / size] * difference * difference;
+        }
+        part.squares = team_sum(part.squares, LANES);
         if (lane == 0)
             told[group] = told_of(part);
     }
@@ -163,21 +172,33 @@ static __forceinline__ __device__ void write_y(const float *mean, const float *t
     }
 }
 
-/* y = after((u - mean) / deviation * scale + shift), with each group's mean and 1 / deviation in `found`. */
-static __forceinline__ __device__ void normalise(const float4 *found, const struct maps_args *args,
-                                                 const struct nhwc_place *at, int width, fgn_type type) {
-    const struct feature_maps *maps = &args->maps;
+/* The scale and the shift of the thread's channels. */
+struct scale_and_shift {
+    float scale[VALUES], shift[VALUES];
+};
+
+/* A block asks for them before it looks at the values, so that it need not wait for them afterwards. */
+static __forceinline__ __device__ struct scale_and_shift
+ask_for_scale_and_shift(const struct maps_args *args, const struct nhwc_place *at, int width, fgn_type type) {
     struct map_place place = place_of_slot(args, at, 0, width, type);
-    float mean[VALUES], times[VALUES], plus[VALUES];
-    load_of_channels(times, maps->scale, 0, 1.0f, &place, true);
-    load_of_channels(plus, maps->shift, 0, 0.0f, &place, true);
+    struct scale_and_shift of;
+    load_of_channels(of.scale, args->maps.scale, 0, 1.0f, &place, true);
+    load_of_channels(of.shift, args->maps.shift, 0, 0.0f, &place, true);
+    return of;
+}
+
+/* y = after((u - mean) / deviation * scale + shift), with each group's mean and 1 / deviation in `found`. */
+static __forceinline__ __device__ void normalise(const float4 *found, struct scale_and_shift of,
+                                                 const struct maps_args *args, const struct nhwc_place *at,
+                                                 int width, fgn_type type) {
+    float mean[VALUES];
 #pragma unroll
     for (int j = 0; j < VALUES; j++) {
         float4 of_group = found[group_of(at, j, width)];
         mean[j] = of_group.x;
-        times[j] *= of_group.y;
+        of.scale[j] *= of_group.y;
     }
-    write_y(mean, times, plus, args, at, width, type);
+    write_y(mean, of.scale, of.shift, args, at, width, type);
 }
 
 static __forceinline__ __device__ float4 found_of(struct part part, float eps) {
