@@ -141,7 +141,7 @@ int main() {
     cudaLaunchKernel((void *)kernel, dim3(1), dim3(1), arguments, 0, 0);
     cudaDeviceSynchronize();
     dim3 blockDim(2);
-    apply<<<1, blockDim.x>>>([] ON_GPU(int x) { return x + (int)threadIdx.x; }, y);
+    apply<<<1, blockDim.x>>>([] __device__ __host__(int x) { return x + 1; }, y);
     cudaDeviceSynchronize();
     {
         auto counter = 3;
