@@ -32,8 +32,8 @@ _FLAGS_OF_CLANG = {
         "-fsanitize=thread,array-bounds",
         *("-mllvm", "-tsan-instrument-read-before-write"),
     ),
-    "-fsanitize=float-cast-overflow,shift-exponent,bounds": (
-        "-fsanitize=float-cast-overflow,shift-exponent,array-bounds",
+    "-fsanitize=float-cast-overflow,shift-exponent,bounds,return": (
+        "-fsanitize=float-cast-overflow,shift-exponent,array-bounds,return",
     ),
     "-fsanitize-coverage=trace-pc": ("-fsanitize-coverage=trace-pc,no-prune",),
     "--param=max-inline-insns-auto=200": (),  # which inlines as much without

@@ -190,6 +190,7 @@ struct sim_worker {
     uintptr_t unseen; /* where a thread of the block has made a fault in a blind loop; else 0 */
     uint3 block_index;
     const struct sim_site *updates; /* where the running thread makes an atomic access; else NULL */
+    uintptr_t prints_at;            /* behind the running thread's call of printf(); else 0 */
     struct sim_range range;         /* what it is to run */
     uint64_t launch;                /* the number of the launch that it was set up for */
     unsigned rank;                  /* of its block in the cluster */
