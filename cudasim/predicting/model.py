@@ -141,6 +141,10 @@ def _load_latencies(
         beyond = latency["l2"] - latency["l1"]
         if instruction.name == "LDL":
             return latency["l1"] + local.lost * beyond * factor
+        if ".STRONG" in instruction.opcode:
+            # A volatile or relaxed load, of what others may just have stored: L2 answers, since L1 is not
+            # coherent (PTX ISA, "Cache Operators" and "ld.volatile").
+            return latency["l1"] + beyond * factor
         part = missing.get(line_of(instruction, files) or ("", 0), other)
         beyond += from_dram * (latency["dram"] * dram_factor - latency["l2"])
         return latency["l1"] + part * beyond * factor

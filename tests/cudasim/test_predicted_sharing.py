@@ -287,3 +287,22 @@ def test_two_parts_that_are_as_busy_take_longer_than_each():
     longest = max(terms.busy.values())
     assert min(terms.busy["issue slots"], terms.busy["L1 and shared memory"]) > 0.65 * longest
     assert terms.alone < 0.2 * longest and terms.seconds - terms.launch > 1.15 * longest
+
+
+@needs_nvcc
+def test_a_volatile_load_waits_for_l2():
+    """What a thread has stored and loads again is in L1 for it, but a volatile load goes to L2."""
+
+    def clocks(kind):
+        source = f"""
+        __global__ void chain({kind} int *x, int n) {{
+            for (int i = 0; i < n; i++) {{
+                x[threadIdx.x] += 1;
+                __syncwarp();
+            }}
+        }}"""
+        x = np.zeros(32, np.int32)
+        return cudasim.predict(cudasim.kernel(source)[1, 32], x, 500, gpu="H200").on[0].terms.clocks_alone
+
+    of = card("H200").latency
+    assert clocks("volatile") - clocks("") > 0.8 * 500 * (of["l2"] - of["l1"])
