@@ -55,7 +55,7 @@ class Efficiencies:
     launches of three.
     """
 
-    norm: float = 2.2
+    norm: float = 2.3
     issue: float = 0.96
     lsu: float = 0.9
     line: float = 0.95
