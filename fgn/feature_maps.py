@@ -1,9 +1,9 @@
 """GroupNorm of feature maps: y = after(GroupNorm(before(v))), where v's dimensions after the channels are
 positions.
 
-torch's convolution makes such a v, (batch, channels, positions …). One launch of `cuda_c/feature_maps/`
-computes the rest, the norm and the operators around it. There are no gradients: if one is wanted,
-`fgn.fuse()` leaves feature maps to torch.
+torch's convolution makes such a v, (batch, channels, positions …). One launch of `cuda_c/feature_maps/`, or
+two for a few large maps, computes the rest, the norm and the operators around it. There are no gradients: if
+one is wanted, `fgn.fuse()` leaves feature maps to torch.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from cudasim.counting import counted
 from fgn.checks import check_kind, check_shape
 from fgn.native import repeated
 from fgn.native.library import ffi
 from fgn.one_launch import Calls, OneLaunch
 from fgn.operators import Pointwise
-from fgn.structs import C_TYPES, pointer, usable, write_steps
+from fgn.structs import C_TYPES, pointer, raise_for, usable, write_steps
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,8 @@ class _Call(OneLaunch):
     def __init__(self, library, maps: FeatureMaps, v: Tensor, operands, vectors: torch.dtype, last: bool):
         self.maps, self.library, self.device, self.last = maps, library, v.get_device(), last
         self.c_forward = ffi().cast(
-            "int (*)(const fgn_feature_maps *, uintptr_t, uintptr_t, uintptr_t, uintptr_t)",
+            "int (*)(const fgn_feature_maps *, uintptr_t, uintptr_t, uintptr_t, uintptr_t, "
+            "unsigned long long, uintptr_t)",
             library.fgn_feature_maps_forward,
         )
         self.c_struct = struct = ffi().new("fgn_feature_maps *")
@@ -102,6 +104,9 @@ class _Call(OneLaunch):
             bits = [operands[s.channel].dim() == 2 if s.channel is not None else False for s in steps]
             setattr(struct, f"{name}_samples", sum(bit << i for i, bit in enumerate(bits)))
         self.arguments = repeated.Arguments(places, [self.as_seen(operands[name]) for name in maps.operands])
+        size = ffi().new("unsigned long long *")
+        raise_for(library, library.fgn_feature_maps_workspace_bytes(struct, size))
+        self.workspace_bytes = size[0]
 
     def as_seen(self, tensor: Tensor) -> Tensor:
         """The tensor with its dimensions in the order of its memory."""
@@ -110,6 +115,20 @@ class _Call(OneLaunch):
     def results(self, v: Tensor, sizes=None) -> tuple[Tensor, Tensor | None]:
         """Memory for y and, if it is kept, u, with v's layout."""
         return torch.empty_like(v), torch.empty_like(v) if self.maps.keeps else None
+
+    def run(self, v: Tensor, y: Tensor, u: Tensor | None, stream: int) -> Tensor | tuple[Tensor, Tensor]:
+        workspace = v.new_empty(self.workspace_bytes, dtype=torch.uint8) if self.workspace_bytes else None
+        if self.device < 0:
+            counted.allow(workspace=workspace)
+        at = [0 if one is None else one.data_ptr() for one in (v, u, y, workspace)]
+        (self.replays or self.launch_at)((*at, *self.arguments.pointers), stream)
+        return y if u is None else (y, u)
+
+    def launch_at(self, addresses: tuple, stream: int):
+        v, u, y, workspace, *_ = addresses
+        status = self.c_forward(self.c_struct, v, u, y, workspace, self.workspace_bytes, stream)
+        if status:
+            raise_for(self.library, status)
 
     def __call__(self, v: Tensor, operands: tuple[Tensor, ...]):
         """The result, or None if a tensor would have to be copied."""
@@ -165,7 +184,7 @@ _calls = Calls(_checked, "GroupNorm of feature maps")
 
 
 def feature_maps_forward(maps: FeatureMaps, v: Tensor, operands: Mapping[str, Tensor] | None = None):
-    """y = after(GroupNorm(before(v))), one launch; (y, u) with u = before(v) if it is kept.
+    """y = after(GroupNorm(before(v))); (y, u) with u = before(v) if it is kept.
 
     v: (batch, channels, positions …) with any number of dimensions of positions, float32, float16 or
     bfloat16, on a GPU or for the simulator; contiguous or channels_last, and copied if it is neither.

@@ -1,5 +1,5 @@
-/* GroupNorm of feature maps in the C API: the checks of a call, and its launch. */
-#include "feature_maps/feature_maps.h"
+/* GroupNorm of feature maps in the C API: the checks of a call, and its launches. */
+#include "feature_maps/launch.h"
 
 static fgn_status check_maps(const fgn_feature_maps *maps) {
     if (!maps)
@@ -72,8 +72,24 @@ static fgn_status check_written(const fgn_feature_maps *maps, const void *v, int
     return status;
 }
 
+fgn_status fgn_feature_maps_workspace_bytes(const fgn_feature_maps *maps, unsigned long long *bytes) {
+    if (!bytes)
+        return fail(FGN_INVALID_ARGUMENT, "bytes is NULL");
+    fgn_status status = check_maps(maps);
+    fgn_device device;
+    if (status == FGN_OK)
+        status = fgn_current_device(&device);
+    if (status != FGN_OK)
+        return status;
+    struct feature_maps of = maps_of(maps, NULL, NULL, NULL);
+    bool is_apart =
+        maps->channels_last && maps->batch > 0 && has_bundles(&of) && is_better_apart(&of, &device);
+    *bytes = is_apart ? (unsigned long long)workspace_of_maps_apart(&of, &device) : 0;
+    return FGN_OK;
+}
+
 fgn_status fgn_feature_maps_forward(const fgn_feature_maps *maps, const void *v, void *between, void *y,
-                                    void *stream) {
+                                    void *workspace, unsigned long long workspace_bytes, void *stream) {
     fgn_status status = check_maps(maps);
     if (status != FGN_OK || maps->batch == 0)
         return status;
@@ -105,6 +121,12 @@ fgn_status fgn_feature_maps_forward(const fgn_feature_maps *maps, const void *v,
         status = fgn_current_device(&device);
     if (status != FGN_OK)
         return status;
+    if (maps->channels_last && is_better_apart(&of, &device)) {
+        unsigned long long needed = (unsigned long long)workspace_of_maps_apart(&of, &device);
+        if (needed > 0 && workspace_bytes >= needed && is_aligned_16(workspace))
+            return status_of(group_norm_nhwc_apart(&of, workspace, &device, (cudaStream_t)stream),
+                             "feature maps");
+    }
     return status_of(
         (maps->channels_last ? group_norm_nhwc : group_norm_nchw)(&of, &device, (cudaStream_t)stream),
         "feature maps");

@@ -7,10 +7,10 @@
  * known. */
 #pragma once
 
+#include "jit/jit.h"
 #include "norm/operators_called.h"
 #include "ptx/cluster.h"
-#include "shared/checks.h"
-#include "shared/plan.h"
+#include "ptx/griddepcontrol.h"
 
 struct feature_maps {
     const void *v;
@@ -33,17 +33,81 @@ struct feature_maps {
 
 struct maps_args {
     struct feature_maps maps;
+    int threads;    /* of a block */
     int width;      /* neighbours in a vector: VALUES, or 1 where those have no common alignment */
-    int cluster;    /* blocks that share their groups */
+    int cluster;    /* blocks that reach each other's shared memory */
+    int sharers;    /* blocks that share their groups: a cluster, or several (group_norm_nhwc_apart.cu) */
     int slots;      /* of a thread, a vector in each */
     int held_slots; /* of them in shared memory; the others are read again, from a cache */
     int held_at;    /* where those begin in shared memory */
-    int bundle;     /* groups of a block (group_norm_nhwc.cu) */
+    int halves;     /* of a slot there, 16 bytes each for a thread */
+    bool holds_u;   /* u = before(v) in float32; else v as it is in memory */
+    int bundle;     /* groups of a block (nhwc.h) */
+    bool is_second; /* of two launches */
+    float4 *parts;  /* the moments that the first one finds: of each sample, cluster and group */
 };
 
-/* The most elements of a group; and how many slots a thread loads ahead. */
+/* What is the same in all calls of a kernel that is compiled for one (jit/jit.h). */
+struct maps_facts {
+    int type, vector_type, channels, groups, positions;
+    int keeps, has_scale, has_shift;
+    int before_samples, after_samples;
+    /* as struct maps_args has them: */
+    int threads, width, cluster, sharers, slots, held_slots, held_at, halves, holds_u, bundle, is_second;
+    struct known_list before, after;
+};
+
+/* This many blocks of THREADS threads share the shared memory of a large GPU's multiprocessor, so that others
+ * run while one waits for its cluster. */
+#define BLOCKS_AT_ONCE 3
+
+#ifdef JIT_COMPILED
+
+static constexpr __device__ struct maps_facts known = FACTS;
+
+/* The arguments of this call, with what is known as constants. */
+static __forceinline__ __device__ struct maps_args known_maps(struct maps_args args) {
+    struct feature_maps *maps = &args.maps;
+    maps->type = (fgn_type)known.type;
+    maps->vector_type = (fgn_type)known.vector_type;
+    maps->channels = known.channels;
+    maps->groups = known.groups;
+    maps->positions = known.positions;
+    maps->before_samples = known.before_samples;
+    maps->after_samples = known.after_samples;
+    if (!known.keeps)
+        maps->between = NULL;
+    if (!known.has_scale)
+        maps->scale = NULL;
+    if (!known.has_shift)
+        maps->shift = NULL;
+    args.threads = known.threads;
+    args.width = known.width;
+    args.cluster = known.cluster;
+    args.sharers = known.sharers;
+    args.slots = known.slots;
+    args.held_slots = known.held_slots;
+    args.held_at = known.held_at;
+    args.halves = known.halves;
+    args.holds_u = known.holds_u != 0;
+    args.bundle = known.bundle;
+    args.is_second = known.is_second != 0;
+    return args;
+}
+
+#include "jit/known.h"
+
+#endif
+
+/* The most elements of a group. */
 #define MOST_OF_GROUP (1 << 30)
-#define SLOTS_ON_THEIR_WAY 2
+
+/* How many slots a thread loads ahead. The library's own kernels have few registers left. */
+#ifdef JIT_COMPILED
+enum { SLOTS_ON_THEIR_WAY = known.slots < 4 ? known.slots : 4 };
+#else
+enum { SLOTS_ON_THEIR_WAY = 2 };
+#endif
 
 #define MOST_CLUSTER_OF_MAPS 8
 
@@ -99,45 +163,61 @@ static __forceinline__ __device__ void load_of_channels(float *operand, const vo
     }
 }
 
-static __forceinline__ __device__ void apply_to_map(const struct operators *list, unsigned samples,
-                                                    float *value, const struct feature_maps *maps,
+static __forceinline__ __device__ void apply_to_map(const struct operators *list, enum list which,
+                                                    unsigned samples, float *value,
+                                                    const struct feature_maps *maps,
                                                     const struct map_place *place, bool channels_last) {
-#pragma unroll 1
-    for (int i = 0; i < list->count; i++) {
-        const fgn_pointwise *step = &list->step[i];
+#pragma unroll STEPS_AT_ONCE
+    for (int i = 0; i < count_of(list, which); i++) {
+        const fgn_pointwise step = step_of(list, which, i);
         float operand[VALUES];
-        if (is_kind(step, FGN_SILU)) { /* what most networks of feature maps have: no call */
+        if (is_kind(&step, FGN_SILU)) { /* what most networks of feature maps have: no call */
             apply_to_each(silu, value, VALUES);
             continue;
         }
-        if (step->tensor)
-            load_values(operand, step->tensor, place->row.row_start, &place->row.channels, place->row.type);
-        else if (step->channel)
-            load_of_channels(operand, step->channel, samples >> i & 1 ? place->sample * maps->channels : 0,
+        if (step.tensor)
+            load_values(operand, step.tensor, place->row.row_start, &place->row.channels, place->row.type);
+        else if (step.channel)
+            load_of_channels(operand, step.channel, samples >> i & 1 ? place->sample * maps->channels : 0,
                              0.0f, place, channels_last);
-        apply_called(step, value, operand);
+        apply_called(&step, value, operand);
+        end_step(value, VALUES);
     }
 }
 
 /* The thread's own places in shared memory. The halves of a slot are far apart, so that a warp's accesses are
  * contiguous. */
-static __forceinline__ __device__ float4 *held_slot(const struct maps_args *args, int slot) {
-    return (float4 *)(dynamic_shared + args->held_at) + slot * 2 * blockDim.x + threadIdx.x;
+static __forceinline__ __device__ uint4 *held_slot(const struct maps_args *args, int slot) {
+    return (uint4 *)(dynamic_shared + args->held_at) + slot * args->halves * args->threads + threadIdx.x;
 }
 
-static __forceinline__ __device__ void hold(const struct maps_args *args, int slot, const float *value) {
-    float4 *held = held_slot(args, slot);
-    held[0] = make_float4(value[0], value[1], value[2], value[3]);
-    held[blockDim.x] = make_float4(value[4], value[5], value[6], value[7]);
+static __forceinline__ __device__ void hold(const struct maps_args *args, int slot, const struct words *words,
+                                            const float *value) {
+    uint4 *held = held_slot(args, slot);
+    struct words kept = *words;
+    if (args->holds_u)
+#pragma unroll
+        for (int j = 0; j < VALUES; j++)
+            kept.word[j] = __float_as_uint(value[j]);
+    held[0] = make_uint4(kept.word[0], kept.word[1], kept.word[2], kept.word[3]);
+    if (args->halves > 1)
+        held[args->threads] = make_uint4(kept.word[4], kept.word[5], kept.word[6], kept.word[7]);
 }
 
-/* u = before(v) of a slot that is not in shared memory; `words` are loaded from v. */
+static __forceinline__ __device__ void take(struct words *words, const struct maps_args *args, int slot) {
+    const uint4 *held = held_slot(args, slot);
+    uint4 low = held[0], high = args->halves > 1 ? held[args->threads] : low;
+    words->word[0] = low.x, words->word[1] = low.y, words->word[2] = low.z, words->word[3] = low.w;
+    words->word[4] = high.x, words->word[5] = high.y, words->word[6] = high.z, words->word[7] = high.w;
+}
+
+/* u = before(v) of a slot; `words` are v's. */
 static __forceinline__ __device__ void values_between(float *value, const struct words *words,
                                                       const struct feature_maps *maps,
                                                       const struct map_place *place, fgn_type type,
                                                       bool channels_last) {
     values_of(value, words, &place->row.channels, type);
-    apply_to_map(&maps->before, maps->before_samples, value, maps, place, channels_last);
+    apply_to_map(&maps->before, BEFORE, maps->before_samples, value, maps, place, channels_last);
 }
 
 /* Computes u of a slot, writes it if that is wanted, and keeps it. */
@@ -149,29 +229,31 @@ static __forceinline__ __device__ void first_values(float *value, const struct w
     if (args->maps.between)
         store_values(args->maps.between, place->row.row_start, value, &place->row.channels, type);
     if (slot < args->held_slots)
-        hold(args, slot, value);
+        hold(args, slot, words, value);
 }
 
 /* u of a slot again: from shared memory, or from words that were loaded again. */
-static __forceinline__ __device__ void values_again(float *value, const struct words *words,
+static __forceinline__ __device__ void values_again(float *value, struct words *words,
                                                     const struct maps_args *args, int slot,
                                                     const struct map_place *place, fgn_type type,
                                                     bool channels_last) {
-    if (slot >= args->held_slots) {
-        values_between(value, words, &args->maps, place, type, channels_last);
-        return;
+    if (slot < args->held_slots) {
+        take(words, args, slot);
+        if (args->holds_u) {
+#pragma unroll
+            for (int j = 0; j < VALUES; j++)
+                value[j] = __uint_as_float(words->word[j]);
+            return;
+        }
     }
-    float4 *held = held_slot(args, slot);
-    float4 low = held[0], high = held[blockDim.x];
-    value[0] = low.x, value[1] = low.y, value[2] = low.z, value[3] = low.w;
-    value[4] = high.x, value[5] = high.y, value[6] = high.z, value[7] = high.w;
+    values_between(value, words, &args->maps, place, type, channels_last);
 }
 
 /* y of a slot whose values are normalised and scaled. */
 static __forceinline__ __device__ void store_y(float *value, const struct feature_maps *maps,
                                                const struct map_place *place, fgn_type type,
                                                bool channels_last) {
-    apply_to_map(&maps->after, maps->after_samples, value, maps, place, channels_last);
+    apply_to_map(&maps->after, AFTER, maps->after_samples, value, maps, place, channels_last);
     store_values(maps->y, place->row.row_start, value, &place->row.channels, type);
 }
 
@@ -236,39 +318,3 @@ static __forceinline__ __device__ void barrier_of(int cluster) {
     else
         __syncthreads();
 }
-
-/* ---- The host ---- */
-
-/* This many blocks of THREADS threads share the shared memory of a large GPU's multiprocessor, so that others
- * run while one waits for its cluster. */
-#define BLOCKS_AT_ONCE 3
-
-/* Divides the elements of a block's groups among the blocks of a cluster, and sets what they hold. blocks:
- * for a cluster of one. per_slot: the elements that a block has in one slot. */
-static inline void divide_among_cluster(struct maps_args *args, int64_t blocks, int64_t elements,
-                                        int64_t per_slot, int threads, const fgn_device *device) {
-    int64_t most = most_shared_bytes(device) / BLOCKS_AT_ONCE - args->held_at;
-    int64_t slot_bytes = threads * VALUES * sizeof(float);
-    bool has_clusters = is_simulator(device) || device->major >= 9;
-    args->cluster = 1;
-    while (has_clusters && args->cluster < MOST_CLUSTER_OF_MAPS) {
-        int64_t slots = tiles(elements, per_slot * args->cluster);
-        bool idle = slots > 2 && blocks * args->cluster < BLOCKS_AT_ONCE * MULTIPROCESSORS;
-        if (!idle && slots * slot_bytes <= most)
-            break;
-        args->cluster *= 2;
-    }
-    args->slots = (int)tiles(elements, per_slot * args->cluster);
-    args->held_slots = (int)(args->slots * slot_bytes <= most ? args->slots : most / slot_bytes);
-}
-
-static inline int shared_bytes_of_maps(const struct maps_args *args, int threads) {
-    return args->held_at + args->held_slots * threads * VALUES * (int)sizeof(float);
-}
-
-/* Each one launches its kernel and returns the launch's error. */
-cudaError_t group_norm_nchw(const struct feature_maps *maps, const fgn_device *device, cudaStream_t stream);
-cudaError_t group_norm_nhwc(const struct feature_maps *maps, const fgn_device *device, cudaStream_t stream);
-
-/* Whether a block's threads have all channels of a group, which group_norm_nhwc() needs. */
-bool has_bundles(const struct feature_maps *maps);

@@ -56,7 +56,7 @@ static __forceinline__ __device__ void step_on(struct walk *walk, int positions)
 /* Slots lie one after the other; in each the threads have a vector each, side by side. */
 static __forceinline__ __device__ struct map_place
 place_of_slot(const struct maps_args *args, const struct nchw_place *at, int slot, int width, fgn_type type) {
-    int element = at->first + slot * (int)blockDim.x * width;
+    int element = at->first + slot * args->threads * width;
     bool present = slot < args->slots && element < at->size;
     struct map_place place =
         place_at(&args->maps, at->slab * at->size + (present ? element : 0), present, width, type);
@@ -104,7 +104,7 @@ static __forceinline__ __device__ struct part part_of(const float *value, int wi
 static __forceinline__ __device__ struct part look(const struct maps_args *args, const struct nchw_place *at,
                                                    int width, fgn_type type) {
     const struct feature_maps *maps = &args->maps;
-    struct walk walk = walk_from(maps, at, blockDim.x * width);
+    struct walk walk = walk_from(maps, at, args->threads * width);
     struct part part = {0.0f, 0.0f, 0.0f};
 #pragma unroll 1
     for (int first = 0; first < args->slots; first += SLOTS_ON_THEIR_WAY) {
@@ -126,9 +126,9 @@ static __forceinline__ __device__ struct part look(const struct maps_args *args,
 }
 
 /* Tells the cluster the block's moments, and returns the cluster's. */
-static __forceinline__ __device__ struct part share(struct part part, int cluster) {
+static __forceinline__ __device__ struct part share(struct part part, int threads, int cluster) {
     float4 *told = (float4 *)dynamic_shared, *of_warps = told + OF_WARPS;
-    int warp = threadIdx.x / LANES, lane = threadIdx.x % LANES, warps = blockDim.x / LANES;
+    int warp = threadIdx.x / LANES, lane = threadIdx.x % LANES, warps = threads / LANES;
     part = all_of_warp(part);
     if (lane == 0)
         of_warps[warp] = told_of(part);
@@ -157,7 +157,7 @@ static __forceinline__ __device__ struct part share(struct part part, int cluste
 static __forceinline__ __device__ void write_y(const struct maps_args *args, const struct nchw_place *at,
                                                struct part all, int width, fgn_type type) {
     const struct feature_maps *maps = &args->maps;
-    struct walk walk = walk_from(maps, at, blockDim.x * width);
+    struct walk walk = walk_from(maps, at, args->threads * width);
     float inverse_deviation = inverse_deviation_of(all, maps->eps);
 #pragma unroll 1
     for (int first = 0; first < args->slots; first += SLOTS_ON_THEIR_WAY) {
@@ -188,12 +188,24 @@ static __forceinline__ __device__ void norm_of_group(const struct maps_args *arg
     at.slab = blockIdx.x / (unsigned)args->cluster;
     at.rank = blockIdx.x % (unsigned)args->cluster;
     at.size = maps->channels / maps->groups * (int)maps->positions;
-    at.first = (at.rank * args->slots * (int)blockDim.x + (int)threadIdx.x) * width;
-    struct part all = share(look(args, &at, width, type), args->cluster);
+    at.first = (at.rank * args->slots * args->threads + (int)threadIdx.x) * width;
+    struct part all = share(look(args, &at, width, type), args->threads, args->cluster);
     write_y(args, &at, all, width, type);
     if (args->cluster > 1)
         barrier_cluster(); /* a block may not end while others read its shared memory */
 }
+
+#ifdef JIT_COMPILED
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) jit_kernel(struct maps_args given) {
+    const struct maps_args args = known_maps(given);
+    griddepcontrol_wait();
+    norm_of_group(&args, known.width, (fgn_type)known.type);
+}
+
+#else
+
+#include "feature_maps/launch.h"
 
 #ifdef __CUDACC__
 
@@ -213,15 +225,15 @@ static CALLED __device__ void norm_of_type(const struct maps_args *args, fgn_typ
 
 #endif
 
-__global__ void __launch_bounds__(THREADS, 3) nchw_float32_kernel(struct maps_args args) {
+__global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) nchw_float32_kernel(struct maps_args args) {
     norm_of_type(&args, FGN_FLOAT32);
 }
 
-__global__ void __launch_bounds__(THREADS, 3) nchw_float16_kernel(struct maps_args args) {
+__global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) nchw_float16_kernel(struct maps_args args) {
     norm_of_type(&args, FGN_FLOAT16);
 }
 
-__global__ void __launch_bounds__(THREADS, 3) nchw_bfloat16_kernel(struct maps_args args) {
+__global__ void __launch_bounds__(THREADS, BLOCKS_AT_ONCE) nchw_bfloat16_kernel(struct maps_args args) {
     norm_of_type(&args, FGN_BFLOAT16);
 }
 
@@ -240,19 +252,24 @@ cudaError_t group_norm_nchw(const struct feature_maps *maps, const fgn_device *d
         launch_nchw_float32_kernel, launch_nchw_float16_kernel, launch_nchw_bfloat16_kernel};
     int64_t size = maps->channels / maps->groups * maps->positions, slabs = maps->batch * maps->groups;
     bool aligned = is_aligned_16(maps->v) && is_aligned_16(maps->y) && is_aligned_16(maps->between);
-    struct maps_args args = {*maps, 1, 1, 1, 1, HELD_AT, 1};
+    struct maps_args args = {*maps, THREADS, 1, 1, 1, 1, 1, HELD_AT, 1, false, 1, false, NULL};
     for (int i = 0; i < maps->before.count; i++)
         aligned = aligned && is_aligned_16(maps->before.step[i].tensor);
     for (int i = 0; i < maps->after.count; i++)
         aligned = aligned && is_aligned_16(maps->after.step[i].tensor);
     if (aligned && size % VALUES == 0 && maps->positions >= VALUES) /* a vector has two channels at most */
         args.width = VALUES;
-    int threads = power_of_two_above(tiles(size, args.width), THREADS);
-    threads = threads < LANES ? LANES : threads;
-    divide_among_cluster(&args, slabs, size, threads * args.width, threads, device);
-    cudaError_t error = allow_shared_memory(kernels[maps->type], device, allowed[maps->type]);
+    args.threads = power_of_two_above(tiles(size, args.width), THREADS);
+    args.threads = args.threads < LANES ? LANES : args.threads;
+    divide_among_cluster(&args, slabs, size, args.threads * args.width, device);
+    const dim3 grid = {(unsigned)(slabs * args.cluster), 1, 1}, block = {(unsigned)args.threads, 1, 1};
+    cudaError_t error = cudaSuccess;
+    if (launched_maps_jit("feature_maps/group_norm_nchw.cu", &args, grid.x, args.cluster, stream, &error))
+        return error;
+    error = allow_shared_memory(kernels[maps->type], device, allowed[maps->type]);
     if (error != cudaSuccess)
         return error;
-    const dim3 grid = {(unsigned)(slabs * args.cluster), 1, 1}, block = {(unsigned)threads, 1, 1};
-    return launch[maps->type](grid, block, shared_bytes_of_maps(&args, threads), stream, args.cluster, args);
+    return launch[maps->type](grid, block, shared_bytes_of_maps(&args), stream, args.cluster, args);
 }
+
+#endif

@@ -114,16 +114,19 @@ bool launched_jit(const struct jit_call *call, cudaStream_t stream, cudaError_t 
     int64_t held = resident / grid.x, blocks = held < call->turns ? held : call->turns;
     if (blocks > grid.y)
         grid.y = (unsigned)blocks;
-    cudaLaunchAttribute attribute = {};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attributes[2] = {};
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = 1;
+    attributes[1].id = cudaLaunchAttributeClusterDimension;
+    attributes[1].val.clusterDim.x = call->cluster;
+    attributes[1].val.clusterDim.y = attributes[1].val.clusterDim.z = 1;
     cudaLaunchConfig_t config = {};
     config.gridDim = grid;
     config.blockDim = call->block;
     config.dynamicSmemBytes = call->shared_bytes;
     config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = 1;
+    config.attrs = attributes;
+    config.numAttrs = call->cluster > 1 ? 2 : 1;
     void *args[] = {(void *)call->args};
     *error = cudaSuccess;
     if (call->shared_bytes > 48 << 10) /* more has to be asked for */

@@ -104,6 +104,22 @@ def test_groups_that_shared_memory_does_not_hold(device):
         assert error <= max(2 * of_torch, 2.0**-21 * exact.norm())
 
 
+@pytest.mark.parametrize("sizes", ((1, 32, 190, 190), (2, 48, 120, 100), (3, 128, 53, 60)))
+@pytest.mark.parametrize("dtype", [*ROUNDOFF])
+@pytest.mark.memory
+def test_a_few_large_maps_are_normalised_in_two_launches(sizes, dtype, device):
+    generator = torch.Generator().manual_seed(0)
+    v = torch.randn(sizes, generator=generator).to(device, dtype).to(memory_format=torch.channels_last)
+    maps = FeatureMaps(16, (Pointwise("add_channel", channel="vector"),), (Pointwise("silu"),), keeps=True)
+    operands = {"vector": torch.randn(sizes[:2], generator=generator).to(device, dtype)}
+    if v.device.type == "cpu" and dtype is torch.float16:
+        assert len(fgn.count(lambda: feature_maps_forward(maps, v, operands))) == 2
+    y, u = feature_maps_forward(maps, v, operands)
+    exact, by_torch = maps.by_torch(v.double(), double(operands)), maps.by_torch(v, operands)
+    assert (y - exact).norm() <= max(2 * (by_torch - exact).norm(), ROUNDOFF[dtype] * exact.norm())
+    assert torch.equal(u, v + operands["vector"][..., None, None])
+
+
 def test_nan_and_infinities_stay_in_their_group(device):
     for value in (float("nan"), float("inf")):
         for last in (False, True):

@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 import torch
 from rounding import ROUNDOFF
+from test_feature_maps import random_problems as random_maps
 
 from cudasim.building.library import BuildError, run
 from cudasim.building.places import SOURCES as SIMULATOR_SOURCES
 from cudasim.building.toolchains import find_nvcc, nvcc_toolchain
 from fgn import chain_forward
 from fgn.chains import Chain, Shape, random_inputs
+from fgn.feature_maps import feature_maps_forward
 from fgn.measure.accuracy import misplaced, relative_error
 from fgn.native import cublas, jit
 from fgn.native.library import GPU, ffi
@@ -124,6 +126,15 @@ def test_every_kernel_compiles(compiler, dtype):
             folder = "norm" if facts is norm else "rows"
             compiled(source_of(f"{folder}/{file}.cu", facts), "90a")
     compiled(source_of("backward/gradient_jit.h", gradient), "90a")
+    halves, silu = 1 + (dtype == 0), "0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 5, 0, 0, 0, 0, 0, 0, 0"
+    for file, of_launch in (
+        ("nchw", f"2, 2, 5, 4, 160, {halves}, 0, 1, 0"),
+        ("nhwc", f"8, 8, 11, 5, 19456, {halves}, 1, 4, 0"),
+        ("nhwc_apart", f"8, 96, 9, 0, 19456, {halves}, 0, 32, 0"),
+        ("nhwc_apart", f"8, 96, 9, 0, 19456, {halves}, 0, 32, 1"),
+    ):
+        maps = f"{dtype}, {dtype}, 320, 32, 4096, 1, 1, 1, 0, 0, 256, 8, {of_launch}, {silu}"
+        compiled(source_of(f"feature_maps/group_norm_{file}.cu", maps), "90a")
 
 
 @pytest.mark.skipif(find_nvcc() is None, reason="needs nvcc")
@@ -220,6 +231,22 @@ def test_functions_of_rows(seed, compiles):
     assert compiles() == before + 1
     for one, other in zip(*[y if isinstance(y, tuple) else (y,) for y in (own, compiled)], strict=True):
         assert is_near(other, one), rows
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.gpu
+def test_feature_maps(seed, compiles):
+    for maps, v, operands in random_maps(100 + seed, 2):
+        # Groups of one value are noise in each kernel.
+        if v.shape[1] == maps.groups and v[0, 0].numel() == 1:
+            continue
+        v, operands = v.cuda(), {name: value.cuda() for name, value in operands.items()}
+        own, _ = (feature_maps_forward(maps, v, operands) for _ in range(2))
+        before = compiles()
+        compiled = feature_maps_forward(maps, v, operands)
+        assert compiles() > before
+        for one, other in zip(*[y if isinstance(y, tuple) else (y,) for y in (own, compiled)], strict=True):
+            assert is_near(other, one), maps
 
 
 # Groups of one channel to 9000, divided among threads in every way, and no norm.
