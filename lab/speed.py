@@ -45,7 +45,7 @@ from cudasim.live.kernels import BoundLaunch, Kernel, Program
 
 COLOURS = {"seen": "C0", "blind": "C1", "blind anew": "C2", "blind third": "C4", "blind fourth": "C3"}
 COLOURS |= {"blind fifth": "C5", "blind sixth": "C6", "blind seventh": "C8", "blind eighth": "C9"}
-COLOURS |= {"blind ninth": "C7", "blind tenth": "k"}
+COLOURS |= {"blind ninth": "C7", "blind tenth": "k", "blind eleventh": "#c51b7d"}
 SHORTEST = 10.0  # microseconds: below, a launch's own cost is most of it
 REPETITIONS, WARM_UP = 15, 3
 FLUSHED_BYTES = 256 << 20

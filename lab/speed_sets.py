@@ -177,7 +177,21 @@ TENTH = (
     "yuxin212/gpu-hw4",
     "zilinch/100-day-CUDA-challenge",
 )
+# From where the tenth ended, in the same order of its words' repositories.
+ELEVENTH = (
+    "ayush-os/gpu-perf-lab",
+    "hpc-developer/gpu-performance-optimization-cookbook",
+    "hwang2006/CUDA-Accelerated-Computing",
+    "JiaxinLu98/CUDA-Challenge",
+    "kimwoonggon/CUDA-Challenge",
+    "mlwong/CME213-CUDA-Project",
+    "RohitNagraj/CUDA-Challenge",
+    "toastts/nv-kernel-benchmarks",
+    "yanght27/GPU-Perf-Playground",
+    "yiyanGuo/CUDA-kernel-bench",
+)
 SETS = {
+    "blind eleventh": ELEVENTH,
     "blind tenth": TENTH,
     "blind ninth": NINTH,
     "blind eighth": EIGHTH,

@@ -88,8 +88,8 @@ def _memory(prediction: Prediction, one: OnCard) -> dict[str, float]:
 
 def _compute(prediction: Prediction, one: OnCard) -> dict[str, float]:
     terms, scale, fitted = one.terms, prediction.sample.scale, EFFICIENCIES
-    parts = {name: 100 * seconds * fitted.pipes / one.seconds for name, seconds in terms.busy.items()}
-    parts["LSU"] = parts.get("LSU", 0.0) * fitted.lsu / fitted.pipes
+    parts = {name: 100 * seconds / one.seconds for name, seconds in terms.busy.items()}
+    parts["LSU"] = parts.get("LSU", 0.0) * fitted.lsu
     operations = dict.fromkeys(m.FP32, 0.0)
     for instruction, runs in one.flow.executed(one.code):
         if instruction.name in _OPERATIONS:
@@ -97,7 +97,7 @@ def _compute(prediction: Prediction, one: OnCard) -> dict[str, float]:
             operations[name] += runs * _LANES * scale
     found = {
         m.INSTRUCTIONS: terms.instructions,
-        m.ISSUE: parts.get("issue slots", 0.0) * fitted.issue / fitted.pipes,
+        m.ISSUE: parts.get("issue slots", 0.0) * fitted.issue,
         **operations,
         **{
             metric: 100 * terms.units_here[name]

@@ -1,9 +1,11 @@
 """The time of a launch on a GPU: a bottleneck model with latency, on a page.
 
     a multiprocessor's time   rounds of the blocks that it holds at once. A round takes the longest of
-                                the busiest part    warp instructions of its blocks x clocks of each pipe
+                                the busiest pipe    warp instructions of its blocks x clocks of each pipe
+                                the way to memory   the same of loads and stores, or their wavefronts
                                 one warp alone      its instructions in order, each after its operands
-                              and a little more where the two are close (a norm of the two).
+                              and more where these are close (a norm of the three): a warp that waits for
+                              the one cannot keep the others busy.
     L2's, DRAM's time         bytes / bytes per second; the longer of the two, for they pass bytes on
     the launch                the processors' and the memory's time, likewise, at least what it takes to start
                               all blocks one after another, and what a launch costs that does nothing
@@ -42,8 +44,8 @@ class Efficiencies:
     """What the model cannot know from cards and counts, fitted to timed launches of public kernels
     (lab/speed.py, the half for calibration; docs: cudasim/docs/predicting.md).
 
-    norm: of terms that are close to each other. issue, pipes, lsu: the part of its issue slots, of its pipes
-    and of that for loads and stores that a multiprocessor uses at best. line, fill: clocks of L1 for a line
+    norm: of terms that are close to each other. issue, lsu: the part of its issue slots, and of the pipe for
+    loads and stores, that a multiprocessor uses at best. line, fill: clocks of L1 for a line
     of 128 bytes, and for a sector that it has not. block, warp: clocks that starting a block costs, and each
     of its warps. phases: the part of a warp's waiting that barriers make all wait for. mma: the part of the
     tensor cores' rate that mma.sync has. atomic: clocks until floats may be added to a sector again.
@@ -55,13 +57,12 @@ class Efficiencies:
 
     norm: float = 2.3
     issue: float = 0.96
-    pipes: float = 0.95
-    lsu: float = 0.835
+    lsu: float = 0.9
     line: float = 0.95
     fill: float = 0.13
     block: float = 320.0
     warp: float = 18.0
-    phases: float = 0.65
+    phases: float = 0.3
     mma: float = 0.62
     atomic: float = 3.5
     packet: float = 2.24
@@ -140,6 +141,10 @@ def _load_latencies(
         beyond = latency["l2"] - latency["l1"]
         if instruction.name == "LDL":
             return latency["l1"] + local.lost * beyond * factor
+        if ".STRONG" in instruction.opcode:
+            # A volatile or relaxed load, of what others may just have stored: L2 answers, since L1 is not
+            # coherent (PTX ISA, "Cache Operators" and "ld.volatile").
+            return latency["l1"] + beyond * factor
         part = missing.get(line_of(instruction, files) or ("", 0), other)
         beyond += from_dram * (latency["dram"] * dram_factor - latency["l2"])
         return latency["l1"] + part * beyond * factor
@@ -301,6 +306,8 @@ def _written(sample: Sample, merged: dict[Instruction, tuple[float, float]], fit
     return total
 
 
+_WAY_TO_MEMORY = ("LSU", "L1 and shared memory")
+
 # Clocks in which a GPU starts a block: launches of 65536 blocks or more of 64 or 128 threads that did
 # different things took 1.21 to 1.25 for each (11 of an H100, 11 of an H200). And those in which a
 # multiprocessor starts a warp: of launches of as many blocks of 256 threads, the quickest took 23.0 to 24.6
@@ -392,10 +399,11 @@ def _terms(
         busy.pop("fp32", None)
     names = {"int32": "ALU", "special": "XU", "convert": "XU", "popc": "XU", "lsu": "LSU", "shuffle": "LSU",
              "fp64": "FP64", "fp16": "FP16", "convert64": "XU", "shift": "ALU"}  # fmt: skip
-    merged: dict[str, float] = defaultdict(float)
+    of_units: dict[str, float] = defaultdict(float)
     for name, clocks in busy.items():
-        merged[names.get(name, name)] += clocks
-    busy = {name: clocks / (fitted.lsu if name == "LSU" else fitted.pipes) for name, clocks in merged.items()}
+        of_units[names.get(name, name)] += clocks
+    busy = of_units
+    busy["LSU"] /= fitted.lsu
     busy["issue slots"] = instructions / card.schedulers / fitted.issue
     busy["constants"] = _constants(sample)
     merged = _merged(code, flow, sample, files)
@@ -404,14 +412,15 @@ def _terms(
     memory = _memory_clocks(sample, merged, issued, together, card, fitted)
     memory["without lanes"] = _without_lanes(code, flow, sample, merged, issued)
     of_local = fitted.line * (local.read + local.written) / 4 + fitted.fill * local.lost * local.read
-    busy["L1 and shared memory"] = (sum(memory.values()) + of_local) / fitted.pipes
+    busy["L1 and shared memory"] = sum(memory.values()) + of_local
 
     # Rounds of the blocks that a multiprocessor holds; the last one may hold fewer.
     each = sample.total / card.multiprocessors
     most = math.ceil(each)
     whole, rest = divmod(most, held.blocks)
     of_block = {name: clocks / ran for name, clocks in busy.items()}
-    worst = max(of_block.values())
+    loading = max(clocks for name, clocks in of_block.items() if name in _WAY_TO_MEMORY)
+    computing = max(clocks for name, clocks in of_block.items() if name not in _WAY_TO_MEMORY)
 
     # Between barriers all warps of a block load, and then all compute: only other blocks fill the gaps.
     waiting = max(0.0, clocks_alone - start - instructions / warps) if sample.barriers else 0.0
@@ -419,7 +428,8 @@ def _terms(
     def round_of(blocks: float) -> float:
         # Blocks of one warp in four keep only one of the four parts busy.
         parts = min(1.0, blocks * sample.warps / card.schedulers)
-        return _norm(fitted.norm, clocks_alone, blocks * worst / parts + fitted.phases * waiting / blocks)
+        asked = (blocks * clocks / parts for clocks in (computing, loading))
+        return _norm(fitted.norm, clocks_alone, *asked) + fitted.phases * waiting / blocks
 
     clocks = whole * round_of(held.blocks) + (round_of(rest) if rest else 0.0)
     if whole and each > 4 * held.blocks:
@@ -442,7 +452,7 @@ def _terms(
     in_all = {name: clocks * each / card.clock_hz for name, clocks in of_block.items()}
     rounds = each / held.blocks
     # The part of its peak that each part has when it is busy all the time; that of constants as ncu said.
-    peaks = dict.fromkeys(in_all, fitted.pipes) | {"issue slots": fitted.issue, "constants": 0.79}
+    peaks = dict.fromkeys(in_all, 1.0) | {"issue slots": fitted.issue, "constants": 0.79}
     peaks["LSU"] = fitted.lsu
     l2_of_ncu = l2_seconds_of_ncu(sample, merged, local, card)
 

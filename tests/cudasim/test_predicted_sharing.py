@@ -11,6 +11,8 @@ from cudasim.predicting.caches import Traffic, _different, _far_apart, _union, s
 from cudasim.predicting.cards import card
 from cudasim.predicting.sampling import take_sample
 
+needs_nvcc = pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
+
 GATHER = """
 __global__ void gather(const float *x, const int *where, float *y) {
     int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -127,7 +129,7 @@ def test_a_gpu_needs_its_time_to_start_many_small_blocks(threads, clocks):
     assert "all blocks start in" in found.why and "one block after another" in str(found.advice)
 
 
-@pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
+@needs_nvcc
 def test_a_load_waits_as_long_as_an_idle_gpus_where_nothing_else_uses_dram():
     source = """
     __global__ void follow(const int *next, int *last, int n) {
@@ -176,7 +178,7 @@ def test_bins_of_each_block_do_not_hide_how_crowded_the_common_ones_are():
     assert both.on[0].terms.l2 > alone.on[0].terms.l2
 
 
-@pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
+@needs_nvcc
 def test_loads_that_nvcc_joins_before_a_branch_hit_as_those_of_its_two_ways_do():
     """Steps of a sort: nvcc names the branch's line for the loads of both ways, where none was counted."""
     source = """
@@ -235,7 +237,7 @@ def test_dram_sends_the_sectors_of_which_a_launch_writes_a_part(apart, offsets, 
     assert traffic.dram_written == pytest.approx(4 * n, rel=0.01)
 
 
-@pytest.mark.skipif(not machine_code.is_there(), reason="there is no nvcc or no nvdisasm here")
+@needs_nvcc
 def test_lanes_that_add_one_to_an_address_of_shared_memory_are_counted_at_once():
     """nvcc makes ATOMS.POPC.INC of them, so that one bin takes no longer than 32."""
     source = """
@@ -255,3 +257,52 @@ def test_lanes_that_add_one_to_an_address_of_shared_memory_are_counted_at_once()
     assert any(i.opcode.startswith("ATOMS.POPC") for block in one.code.blocks for i in block.instructions)
     part = "L1 and shared memory"
     assert one.terms.busy[part] == pytest.approx(each.terms.busy[part])
+
+
+@needs_nvcc
+def test_two_parts_that_are_as_busy_take_longer_than_each():
+    """Loads of shared memory and multiply-adds: a warp that waits for the ones cannot keep the others busy,
+    though there are many warps, and each by itself takes little time."""
+    source = """
+    __global__ void mixed(const float *x, float *y, int n) {
+        __shared__ float s[1024];
+        for (int i = threadIdx.x; i < 1024; i += 256)
+            s[i] = x[i];
+        __syncthreads();
+        float sums[8] = {};
+        for (int k = 0; k < n; k++) {
+            float of[8];
+            for (int i = 0; i < 8; i++)
+                of[i] = s[(threadIdx.x + (k * 8 + i) * 32) % 1024];
+            for (int again = 0; again < 2; again++)
+                for (int i = 0; i < 8; i++)
+                    sums[i] = sums[i] * of[i] + of[(i + again) % 8];
+        }
+        for (int i = 0; i < 8; i++)
+            y[(blockIdx.x * 8 + i) * 256 + threadIdx.x] = sums[i];
+    }"""
+    blocks = 132 * 8
+    launch, y = cudasim.kernel(source)[blocks, 256], np.zeros(blocks * 8 * 256, np.float32)
+    terms = cudasim.predict(launch, np.zeros(1024, np.float32), y, 400, gpu="H200").on[0].terms
+    longest = max(terms.busy.values())
+    assert min(terms.busy["issue slots"], terms.busy["L1 and shared memory"]) > 0.65 * longest
+    assert terms.alone < 0.2 * longest and terms.seconds - terms.launch > 1.15 * longest
+
+
+@needs_nvcc
+def test_a_volatile_load_waits_for_l2():
+    """What a thread has stored and loads again is in L1 for it, but a volatile load goes to L2."""
+
+    def clocks(kind):
+        source = f"""
+        __global__ void chain({kind} int *x, int n) {{
+            for (int i = 0; i < n; i++) {{
+                x[threadIdx.x] += 1;
+                __syncwarp();
+            }}
+        }}"""
+        x = np.zeros(32, np.int32)
+        return cudasim.predict(cudasim.kernel(source)[1, 32], x, 500, gpu="H200").on[0].terms.clocks_alone
+
+    of = card("H200").latency
+    assert clocks("volatile") - clocks("") > 0.8 * 500 * (of["l2"] - of["l1"])
