@@ -319,9 +319,7 @@ typedef struct fgn_rows {
  * of these names give. */
 fgn_status fgn_rows_forward(const fgn_rows *rows, const void *v, void *between, void *y, void *stream);
 
-/* ---- Feature maps ----
- *
- *     y = after(GroupNorm(before(v)))
+/* ---- Feature maps: y = after(GroupNorm(before(v))) ----
  *
  * v is what a convolution makes, (batch, channels, positions) for any number of dimensions of positions, and
  * a group's statistics are over its channels and all positions. */
@@ -340,14 +338,12 @@ typedef struct fgn_feature_maps {
     fgn_pointwise after[FGN_MAX_POINTWISE];
 } fgn_feature_maps;
 
-/* The bytes of a workspace with which fgn_feature_maps_forward() is faster: a few large maps with
- * channels_last need two launches to fill a GPU, and the first one's results are there. 0 for all others. */
+/* Sets bytes of a workspace with which a few large maps with channels_last take two faster launches; or 0. */
 fgn_status fgn_feature_maps_workspace_bytes(const fgn_feature_maps *maps, unsigned long long *bytes);
 
-/* One launch, or two with a workspace that is large enough and aligned to 16 bytes; it may be NULL. v,
- * between and y: as of fgn_rows_forward(). FGN_NOT_SUPPORTED for groups of more than 2^30 elements, or with
- * channels_last for more than 256 vectors of channels (2048 channels, if that is a multiple of 8 and memory
- * is aligned to 16 bytes). */
+/* v, between, y: as of fgn_rows_forward(). workspace: aligned to 16 bytes, or NULL. FGN_NOT_SUPPORTED for
+ * groups of over 2^30 elements, or over 256 vectors of channels with channels_last (2048 aligned channels).
+ */
 fgn_status fgn_feature_maps_forward(const fgn_feature_maps *maps, const void *v, void *between, void *y,
                                     void *workspace, unsigned long long workspace_bytes, void *stream);
 

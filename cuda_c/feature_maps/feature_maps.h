@@ -2,9 +2,9 @@
  *
  * A convolution makes v of shape (batch, channels, positions), for any number of dimensions of positions. In
  * memory either a channel's positions are adjacent (group_norm_nchw.cu) or a position's channels are
- * (group_norm_nhwc.cu: torch's channels_last). This file has what both kernels share: a thread works on a
- * slot of VALUES values at a time, and keeps them in shared memory until the moments of their group are
- * known. */
+ * (group_norm_nhwc.cu and group_norm_nhwc_apart.cu: torch's channels_last). This file has what all kernels
+ * share: a thread works on a slot of VALUES values at a time, and keeps them in shared memory until the
+ * moments of their group are known. launch.h has the host's side. */
 #pragma once
 
 #include "jit/jit.h"

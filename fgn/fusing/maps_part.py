@@ -22,10 +22,10 @@ from fgn.native.repeated import ORDINARY_TENSORS
 from fgn.operators import POINTWISE
 from fgn.structs import C_TYPES, NotSupported
 
-# From this many elements of a convolution's result on, a launch gains more than its call costs
-# (lab/README.md: levels of a U-Net on an H100). Smaller results are left to torch, except in a captured CUDA
-# graph, which has no calls.
-FEWEST_ELEMENTS = 2**24
+# From this many elements of a convolution's result on, a launch gains more than its call costs: torch's
+# launches take 31 us or more on an H200, and one of fgn's half of that (lab/README.md). Smaller results are
+# left to torch, except in a captured CUDA graph, which has no calls.
+FEWEST_ELEMENTS = 2**20
 
 BIAS = Step("add", operand=BIAS_OF_CONVOLUTION)
 
