@@ -344,10 +344,10 @@ typedef struct fgn_feature_maps {
  * channels_last need two launches to fill a GPU, and the first one's results are there. 0 for all others. */
 fgn_status fgn_feature_maps_workspace_bytes(const fgn_feature_maps *maps, unsigned long long *bytes);
 
-/* One launch, or two with a workspace that is large enough and aligned to 16 bytes; it may be NULL. v, between
- * and y: as of fgn_rows_forward().
- * FGN_NOT_SUPPORTED for groups of more than 2^30 elements, or with channels_last for more than 256 vectors of
- * channels (2048 channels, if that is a multiple of 8 and memory is aligned to 16 bytes). */
+/* One launch, or two with a workspace that is large enough and aligned to 16 bytes; it may be NULL. v,
+ * between and y: as of fgn_rows_forward(). FGN_NOT_SUPPORTED for groups of more than 2^30 elements, or with
+ * channels_last for more than 256 vectors of channels (2048 channels, if that is a multiple of 8 and memory
+ * is aligned to 16 bytes). */
 fgn_status fgn_feature_maps_forward(const fgn_feature_maps *maps, const void *v, void *between, void *y,
                                     void *workspace, unsigned long long workspace_bytes, void *stream);
 

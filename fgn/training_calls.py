@@ -25,12 +25,6 @@ from fgn.structs import PRODUCT, arguments_of, chain_struct, error_of, plan_of, 
 # float32 product.
 FEWEST_SPLIT_OPERATIONS = 4e9
 
-# The most rows over which cuBLAS's kept algorithm adds up a weight's gradient in float32. With more, a step
-# takes 0.16 us for each row, as if one block added up all of them. On an H200 it took 4.997 ms at 30000 x 32
-# -> 1024 and 0.688 at 4096 x 128 -> 256, where torch.compile's took 0.617 and 0.078, but 0.048 for 0.067 at
-# 256 x 128 -> 2048.
-MOST_ROWS_IN_FLOAT32 = 256
-
 
 def multiplies_by_torch(device: torch.device, shape: Shape, precision: str) -> bool:
     """Whether training multiplies by torch (cuBLAS): on a GPU it does, except for large products in "ieee",
@@ -185,8 +179,6 @@ class BackwardCall(_Call):
 
     def _ask_for_products(self):
         batch, in_features, out_features, _ = self.shape
-        if self.dtype is torch.float32 and self.precision == "ieee" and batch > MOST_ROWS_IN_FLOAT32:
-            return
         own = self.dtype, self.number, self.precision
         x = cublas.product((batch, in_features, out_features), *own, first_is_t=False)
         weight = cublas.product((out_features, in_features, batch), *own, first_is_t=False, second_is_t=True)

@@ -27,12 +27,13 @@ _FLAGS_OF_CLANG = {
     "-fvar-tracking-assignments": (),
     "-fno-var-tracking": (),
     "--param=tsan-distinguish-volatile=1": ("-mllvm", "-tsan-distinguish-volatile"),
+    "--param=tsan-instrument-func-entry-exit=0": ("-mllvm", "-tsan-instrument-func-entry-exit=0"),
     "-fsanitize=thread,bounds": (
         "-fsanitize=thread,array-bounds",
         *("-mllvm", "-tsan-instrument-read-before-write"),
     ),
-    "-fsanitize=float-cast-overflow,shift-exponent,bounds": (
-        "-fsanitize=float-cast-overflow,shift-exponent,array-bounds",
+    "-fsanitize=float-cast-overflow,shift-exponent,bounds,return": (
+        "-fsanitize=float-cast-overflow,shift-exponent,array-bounds,return",
     ),
     "-fsanitize-coverage=trace-pc": ("-fsanitize-coverage=trace-pc,no-prune",),
     "--param=max-inline-insns-auto=200": (),  # which inlines as much without

@@ -44,6 +44,7 @@ C_FLAGS = (
 COUNTED_KERNEL_FLAGS = (
     "-fsanitize=thread,bounds",
     "--param=tsan-distinguish-volatile=1",
+    "--param=tsan-instrument-func-entry-exit=0",
     "-fsanitize-coverage=trace-pc",
     "-fno-tree-sra",
     "-fno-reorder-blocks",
@@ -53,8 +54,8 @@ COUNTED_KERNEL_FLAGS = (
 )
 # A kernel that is checked and not counted has this flag too, which finds a pointer that leaves a local array.
 # It keeps the compiler from merging two equal loads, as a GPU's compiler does, so a counted kernel does not
-# have it.
-ONLY_CHECKED_FLAGS = ("-fsanitize=object-size",)
+# have it. By the macro such a kernel asks for no check of what it reads of its own index (sim/calls.h).
+ONLY_CHECKED_FLAGS = ("-fsanitize=object-size", "-DSIM_IS_ONLY_CHECKED")
 # Every access of a kernel reads a thread-local variable by a call, which is direct without a procedure
 # linkage table. Functions are aligned to cache lines; otherwise those that every access calls get some
 # percent slower after a change anywhere before them.

@@ -233,9 +233,9 @@ _NO_WARNING = (
 
 def nvcc_language(text: str) -> tuple[str, ...]:
     """Flags that many kernels rely on: constexpr functions are also the device's, and the host's lambdas may
-    be, which takes nvcc a tenth of a second."""
-    lambdas = ("--extended-lambda",) if re.search(r"\]\s*(?:__host__\s*)?__device__\b", text) else ()
-    return ("--expt-relaxed-constexpr", *lambdas)
+    be, as a word or a macro behind the brackets says. That takes nvcc a tenth of a second."""
+    is_marked = re.search(r"\]\s*(?:__(?:host|device)__|[A-Za-z_]\w*\s*[({])", text)
+    return ("--expt-relaxed-constexpr", *(("--extended-lambda",) if is_marked else ()))
 
 
 def standard_of(text: str) -> str:
@@ -246,7 +246,7 @@ def _flags_of_kernels(text: str, only_checks: bool) -> tuple[str, ...]:
     """The flags of kernels that the simulator itself does not have."""
     # They find operations that C++ leaves undefined but a GPU defines (sim/undefined.c). A kernel's array in
     # shared or local memory has the program's memory beside it, so indices are checked.
-    added = ("-fsanitize=float-cast-overflow,shift-exponent,bounds",)
+    added = ("-fsanitize=float-cast-overflow,shift-exponent,bounds,return",)
     # x86-64 has a signal for a division by zero, AArch64 a quotient.
     if platform.machine() in ("aarch64", "arm64"):
         added = (*added, "-fsanitize=integer-divide-by-zero")

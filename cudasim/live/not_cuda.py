@@ -1,5 +1,6 @@
 """What nvcc refuses but the simulator's compiler accepts, as far as the syntax tree shows it: exceptions,
-arrays of variable size, variables of the host and objects of its library in device code.
+arrays of variable size, variables of the host and objects of its library in device code, and calls between
+host and device that are no launch.
 
 These rules decide without nvcc (judge.py). They must never refuse valid CUDA: code in an #if, code that may
 also be the host's, and ambiguous names are left to the compiler.
@@ -11,6 +12,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 
 from cudasim.live.source import device_macros
 from cudasim.live.text import blanked, places_in
@@ -30,6 +32,20 @@ _HOST_TYPES = re.compile(
     r"\b(?:const|constexpr|constinit|texture|surface|auto|using|typedef|friend|concept)\b"
 )
 _NUMBERS = ("primitive_type", "sized_type_specifier")
+# What may stand before a function's name, beside its type's name. Another word may be a macro for __device__.
+_BEFORE_NAME = re.compile(
+    r"static|inline|extern|const|unsigned|signed|struct|class|template|typename|__(?:host|device|global)__|"
+    r"__forceinline__|__noinline__|__inline__|__launch_bounds__|C"
+)
+_OF_LANGUAGE = re.compile(r"void|bool|char|short|int|long|float|double|size_t|auto")
+# Names that libraries have too, so that a call by the host may mean theirs.
+_OF_LIBRARIES = re.compile(
+    r"(?:abs|min|max|swap|clamp|lerp|mod|pow|r?sqrt|cbrt|exp\d*|log\d*|a?(?:sin|cos|tan)h?|floor|ceil|round|trunc|"
+    r"fma|fmod|hypot|div|gcd|midpoint|distance|reduce|fill|copy|sort|find|count|equal|less|plus|dot|cross|norm|"
+    r"length|is(?:nan|inf|finite)|rand|(?:atomic|make_|tex|__|operator)\w*)[fl]?"
+)
+_BUILT_IN = {"threadIdx", "blockIdx", "blockDim", "gridDim"}
+_HOST, _DEVICE, _KERNEL = "__host__", "__device__", "__global__"
 _NO_VALUE = ("sizeof_expression", "decltype", "alignof_expression", "template_argument_list")
 _CONDITIONAL = ("preproc_if", "preproc_else", "preproc_elif", "preproc_elifdef")
 
@@ -122,12 +138,47 @@ class _Text:
                 yield _Function(head, called, node, body, is_member)
 
     @cached_property
+    def code(self) -> str:
+        """The text without comments and strings, a character for each byte."""
+        return blanked(self.source.data.decode("latin-1"))
+
+    @cached_property
+    def sides(self) -> dict[str, str]:
+        """The functions outside of classes that are the host's or the device's alone, by name."""
+        found: dict[str, set[str]] = {}
+        for node in self.source.tree.walk():
+            if node.type != "function_declarator" or (name := node.field("declarator")) is None:
+                continue
+            if name.type == "identifier":
+                found.setdefault(_text(name), set()).add(self.side_of(node))
+        return {
+            name: next(iter(sides))
+            for name, sides in found.items()
+            if len(sides) == 1 and name not in self.macros and not _OF_LIBRARIES.fullmatch(name)
+        }
+
+    def side_of(self, declarator: Node) -> str:
+        """Of a function; "" for one that may be of both."""
+        begin = max(self.code.rfind(end, 0, declarator.begin) for end in ";}{") + 1
+        head = self.code[begin : declarator.begin]
+        head = re.sub(r"^[ \t]*#.*|<[^<>]*>|__launch_bounds__\s*\([^()]*\)", " ", head, flags=re.M)
+        words = re.findall(r"\b[A-Za-z_]\w*", head.replace("std::", ""))
+        marks = {_HOST, _DEVICE, _KERNEL} & {*words}
+        if len(marks) == 1:
+            return marks.pop()
+        unknown = [word for word in words if not _BEFORE_NAME.fullmatch(word)]
+        is_plain = len(unknown) == 1 or (unknown and all(map(_OF_LANGUAGE.fullmatch, unknown)))
+        return _HOST if is_plain and not marks else ""
+
+    @cached_property
     def host_variables(self) -> set[str]:
         """The variables at namespace level that only the host has."""
         found, others = set(), set()
         for node in _namespace_level(self.source.tree):
             names = {_text(n) for d in _declarators(node) if (n := _declared_name(d))}
-            is_host = not (self.device.search(_text(node)) or _HOST_TYPES.search(_text(node)))
+            begin = max(self.code.rfind(end, 0, node.begin) for end in ";}{") + 1  # an #if may have the word
+            marks = self.code[begin : node.begin] + _text(node)
+            is_host = not (self.device.search(marks) or _HOST_TYPES.search(_text(node)))
             (found if is_host else others).update(names)
         return found - others - self.macros
 
@@ -144,15 +195,15 @@ def _namespace_level(tree: Node) -> Iterator[Node]:
             yield node
 
 
-def _names_in(function: _Function) -> set[str]:
+def _names_in(function: Node) -> set[str]:
     """All names that the function itself declares."""
     found = set()
-    for node in function.node.walk():
+    for node in function.walk():
         if node.type.endswith(("declaration", "declarator", "for_range_loop", "capture_specifier")):
             found |= {_text(child) for child in node.children if child.type == "identifier"}
             if name := _declared_name(node.field("declarator")):
                 found.add(_text(name))
-    above = "".join(_text(node.field("parameters")) for node in function.node.above() if _is_template(node))
+    above = "".join(_text(node.field("parameters")) for node in function.above() if _is_template(node))
     return found | set(re.findall(r"\w+", above))
 
 
@@ -167,7 +218,7 @@ def _exceptions(function: _Function, _: _Text) -> Iterator[tuple[Node, str]]:
 
 
 def _host_reads(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
-    wanted = text.host_variables - _names_in(function)
+    wanted = text.host_variables - _names_in(function.node)
     if function.is_member:
         wanted -= text.fields
         if any(
@@ -238,15 +289,69 @@ def _library(function: _Function, text: _Text) -> Iterator[tuple[Node, str]]:
             )
 
 
+def _parts(function: Node) -> tuple[Node | None, Node | None]:
+    """The declarator and the body of a function's definition. Of one with others in it there are none: the
+    grammar may have lost a brace in an #if, so that what follows the function is in it."""
+    declarator, body = function.field("declarator"), function.field("body")
+    while declarator is not None and declarator.type != "function_declarator":
+        declarator = declarator.field("declarator")
+    if function.type != "function_definition" or declarator is None or body is None:
+        return None, None
+    is_alone = all(inside.type != "function_definition" for inside in body.walk())
+    return (declarator, body) if is_alone else (None, None)
+
+
+def _calls(text: _Text) -> Iterator[tuple[Node, str]]:
+    """Calls of a function of the other side, and of a kernel without a launch."""
+    for function in _walk(text.source.tree):
+        declarator, body = _parts(function)
+        if body is None:
+            continue
+        name, side = declarator.field("declarator"), text.side_of(declarator)
+        is_inside = any(of.type == "template_declaration" or _is_class(of) for of in function.above())
+        if not side or is_inside or name is None or name.type != "identifier":
+            continue
+        own = _names_in(function)
+        for node in _walk(body, but=_NO_VALUE):
+            called = node.field("function") if node.type == "call_expression" else None
+            is_launch = any(child.type == "kernel_call_syntax" for child in node.children)
+            if called is None or called.type != "identifier" or is_launch or _text(called) in own:
+                continue
+            its = text.sides.get(_text(called), "")
+            if its == _KERNEL:
+                yield node, f"a __global__ function call must be configured: {_text(called)}<<<...>>>(...)"
+            elif its and (its == _HOST) != (side == _HOST):
+                yield (
+                    node,
+                    f'calling a {its} function("{_text(called)}") from a {side} function("{_text(name)}") '
+                    "is not allowed",
+                )
+
+
+def _built_in(text: _Text) -> Iterator[tuple[Node, str]]:
+    """Variables of kernels in host code, which nvcc takes and the linker refuses."""
+    for function in _walk(text.source.tree):
+        declarator, body = _parts(function)
+        # In what the grammar does not know a lambda may be the device's, by a macro.
+        if body is None or body.node.has_error or text.side_of(declarator) != _HOST:
+            continue
+        own = text.host_variables | _names_in(function)
+        for node in _walk(body, but=(*_NO_VALUE, "lambda_expression")):
+            if node.type == "identifier" and _text(node) in _BUILT_IN and _text(node) not in own:
+                yield node, f"{_text(node)} is a variable of kernels, which the linker misses in host code"
+
+
 _RULES = (_exceptions, _arrays, _host_reads, _library)
 
 
-def refusals(text: str) -> list[Refusal]:
-    """What is not CUDA in a text, by the files and lines that its #line directives name."""
+def refusals(text: str, has_compiled: bool = False) -> list[Refusal]:
+    """What is not CUDA in a text, by the files and lines that its #line directives name. has_compiled: nvcc
+    has taken it, and only what the linker refuses is looked for."""
     known, found = _Text(text), []
     places = places_in(text)
-    for function in known.functions():
-        for rule in _RULES:
-            for node, message in rule(function, known):
-                found.append((*places[known.source.data.count(b"\n", 0, node.begin)], message))
+    told = [_built_in(known)]
+    if not has_compiled:
+        told += [_calls(known), *(rule(of, known) for of in known.functions() for rule in _RULES)]
+    for node, message in chain(*told):
+        found.append((*places[known.source.data.count(b"\n", 0, node.begin)], message))
     return found

@@ -16,6 +16,7 @@ from cudasim.building.places import HEADER_FOLDERS, SOURCES
 from cudasim.live import cccl, torch_headers
 from cudasim.live.host import Host
 from cudasim.live.items import Item, items
+from cudasim.live.ptx_macros import macros_of, written_out
 from cudasim.live.reached import without_unreached
 from cudasim.live.signature import signatures, split_at_commas
 from cudasim.live.text import blanked, directives_of, line_of, spaces, without_directives
@@ -357,7 +358,7 @@ def included(
     """
 
     def written(text: str, line: int) -> str:
-        return text if for_nvcc else as_cpp(text, line, values, host)
+        return text if for_nvcc else as_cpp(written_out(text, macros), line, values, host)
 
     # A Makefile may name folders that are not there.
     if missing := [] if is_program else [folder for folder in folders if not folder.is_dir()]:
@@ -365,7 +366,8 @@ def included(
     source = source.removeprefix("\ufeff")
     left_out, texts = HostCode(), {file: source}
     names, settled = {}, set()  # of headers: what messages call each, and those that no #if can have left out
-    known = [blanked(source), *(blanked(text) for text in own_headers(source, folders).values())]
+    plain = [source, *own_headers(source, folders).values()]
+    macros, known = macros_of(plain), [blanked(text) for text in plain]
     of_device = "\n".join(known)
     host = None
     if is_program:

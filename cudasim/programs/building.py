@@ -38,6 +38,7 @@ from cudasim.live.compiling import (
     simulator_flags,
 )
 from cudasim.live.dependent import TAKEN_FOR_A_COMPARISON
+from cudasim.live.judge import Case, judged_while
 from cudasim.live.source import ALL, PROGRAM, included, names_cuda, own_headers
 from cudasim.programs.blas import blas
 from cudasim.programs.refused import refusals
@@ -71,8 +72,21 @@ class Program:
     are_cuda: bool = False
 
     def object_of(self, source: Path, mode: str = RUN) -> Path:
-        """The source, compiled unless that was done before. BuildError with the compiler's messages, or with
-        the names that the simulator has not."""
+        """The source, compiled unless that was done before. BuildError with the compiler's messages, with
+        the names that the simulator has not, or with what is not CUDA."""
+        if self.are_cuda or source.suffix in _OF_CUDA:
+            return judged_while(self._case(source), lambda: self._compiled(source, mode))
+        return self._compiled(source, mode)
+
+    def _case(self, source: Path) -> Case:
+        """The source as nvcc is asked about it."""
+        more = (f"-Xcompiler={flag}" for flag in self.more if not flag.startswith("-std="))
+        defines = (f"-D{name}" for name in self.defines)
+        standard = self._standard("-std=gnu++17").replace("gnu", "c")
+        text = source.read_text(encoding="utf-8-sig", errors="replace")
+        return Case.of_program(text, source.name, self._around(source), (standard, *defines, *more))
+
+    def _compiled(self, source: Path, mode: str) -> Path:
         try:
             return self._object_in_any_way(source, mode)
         except BuildError as error:

@@ -169,7 +169,7 @@ static uint64_t update(const struct sim_site *site, const void *pc, enum sim_ato
      * progress meanwhile on a GPU. Nobody waits by a minimum or maximum. */
     if (desired != old) {
         if (WATCHED)
-            watch_change();
+            watch_change(worker);
     } else if (operation != SIM_ATOMIC_MIN && operation != SIM_ATOMIC_MAX) {
         sim_yield();
     }

@@ -25,9 +25,9 @@ static void advance(struct sim_block *block, dim3 size) {
 
 /* Not inlined, so that all frames of the kernel are below the address that it notes. */
 static __attribute__((noinline)) void enter_kernel(struct sim_worker *worker) {
-    if (WATCHED) {
+    if (WATCHED && worker->fiber->kernel_top != __builtin_frame_address(0)) {
         worker->fiber->kernel_top = __builtin_frame_address(0);
-        watch_kernel_begins(worker->fiber);
+        watch_kernel_begins(worker);
     }
     sim_launch_now.enter(sim_launch_now.arguments);
 }
@@ -88,9 +88,10 @@ static void run_next_thread(struct sim_worker *worker) {
     } else {
         worker->current = start_next(block);
         worker->current->leaves = false;
+        worker->current->fiber = worker->fiber;
         registers->sim_thread_index = worker->current->index;
         if (WATCHED)
-            watch_thread_runs(worker->current);
+            watch_thread_runs(worker, worker->current);
         enter_kernel(worker);
     }
     struct sim_thread *thread = worker->current;
@@ -99,7 +100,7 @@ static void run_next_thread(struct sim_worker *worker) {
         forget_asynchronous(thread);
     block->returned++;
     if (WATCHED)
-        watch_change();
+        watch_change(worker);
     block->idle_turns = block->long_turns = 0;
     if (worker->cluster)
         sim_thread_has_left(worker);

@@ -29,6 +29,15 @@ struct sim_registers {
 };
 extern __thread struct sim_registers sim_registers;
 
+#ifdef SIM_IS_ONLY_CHECKED
+/* The same. No thread of a kernel writes to it, and a compiler has constants not watched; those of a type
+ * with constructors are none to it. A counted kernel has it not: the compiler would take more out of its
+ * loops. */
+extern const __thread unsigned
+    sim_own_registers[sizeof(struct sim_registers) / sizeof(unsigned)] __asm__("sim_registers");
+#define SIM_OWN (*(const struct sim_registers *)sim_own_registers)
+#endif
+
 /* A place in a kernel's source. Its address tells two barriers on one line apart. */
 struct sim_site {
     const char *file;

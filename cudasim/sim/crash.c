@@ -66,6 +66,14 @@ static void report(int number, const siginfo_t *info, const void *context) {
     if (number == SIGILL || number == SIGTRAP)
         sim_report_access(&access, "comes to an instruction that ends a program, as __builtin_trap() and "
                                    "__builtin_unreachable() do, or goes astray");
+    if (sim_worker->prints_at) { /* the instruction is the C library's */
+        access.pc = sim_worker->prints_at;
+        sim_worker->prints_at = 0;
+        sim_report_access(&access,
+                          "has printf() read a string at address %p, where no memory is: the format "
+                          "may not fit the arguments",
+                          (void *)address);
+    }
     const struct sim_site *updates = sim_worker->updates;
     sim_worker->updates = NULL;
     enum { SIGNAL_FRAME_BYTES = 16 << 10 };

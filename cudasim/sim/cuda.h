@@ -30,11 +30,14 @@
 #define __launch_bounds__(...)
 #define __align__(bytes) __attribute__((aligned(bytes)))
 
-#define threadIdx (sim_registers.sim_thread_index)
-#define blockIdx (sim_registers.sim_block_index)
-#define blockDim (sim_registers.sim_block_size)
-#define gridDim (sim_registers.sim_grid_size)
-#define dynamic_shared (sim_registers.sim_shared_memory)
+#ifndef SIM_OWN
+#define SIM_OWN sim_registers
+#endif
+#define threadIdx (SIM_OWN.sim_thread_index)
+#define blockIdx (SIM_OWN.sim_block_index)
+#define blockDim (SIM_OWN.sim_block_size)
+#define gridDim (SIM_OWN.sim_grid_size)
+#define dynamic_shared (SIM_OWN.sim_shared_memory)
 #define warpSize 32
 
 /* ---- Barriers and warp operations ---- */

@@ -167,6 +167,7 @@ void sim_fiber_reset(struct sim_fiber *fiber, void (*body)(void), unsigned numbe
     fiber->asan_fake_stack = NULL;
 #endif
     unsigned char *top = fiber->stack + fiber->stack_bytes - NOTE_BYTES - number % COLOURS * COLOUR_BYTES;
+    fiber->kernel_top = NULL; /* with the note, which a fault may have written over */
     prepare(fiber, top, body);
 }
 

@@ -178,11 +178,13 @@ int __wrap_system(const char *command) {
 }
 /* CUDA's printf() returns how many arguments its format has (CUDA C++ Programming Guide, "Formatted Output"),
  * and the C library's how many characters it has printed. */
-int sim_device_printf(const char *format, va_list arguments) {
+int sim_device_printf(const char *format, va_list arguments, uintptr_t pc) {
     int count = 0;
     if (!format)
         return -1;
+    sim_worker->prints_at = pc;
     vprintf(format, arguments);
+    sim_worker->prints_at = 0;
     for (const char *at = strchr(format, '%'); at; at = strchr(at, '%')) {
         size_t before = strspn(++at, "-+ #0123456789.*hljztL");
         for (size_t i = 0; i < before; i++)
@@ -196,7 +198,7 @@ int sim_device_printf(const char *format, va_list arguments) {
 int __wrap_printf(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int count = sim_device_printf(format, arguments);
+    int count = sim_device_printf(format, arguments, (uintptr_t)__builtin_return_address(0));
     va_end(arguments);
     return count;
 }

@@ -12,7 +12,9 @@ void sim_heap_bounds(uintptr_t *begin, uintptr_t *end);
 /* For a program, whose host code has malloc() and exit() of its own (program/wrapped.cpp). */
 void *sim_device_malloc(size_t bytes);
 void sim_device_free(void *memory, uintptr_t pc);
-int sim_device_printf(const char *format, va_list arguments) __attribute__((format(printf, 1, 0)));
+/* pc: behind the kernel's call, where a crash is told. */
+int sim_device_printf(const char *format, va_list arguments, uintptr_t pc)
+    __attribute__((format(printf, 1, 0)));
 noreturn void sim_device_refuses(const char *what, const char *instead, uintptr_t pc);
 
 /* What kernels call instead of malloc() and so on. */

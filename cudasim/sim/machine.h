@@ -190,6 +190,7 @@ struct sim_worker {
     uintptr_t unseen; /* where a thread of the block has made a fault in a blind loop; else 0 */
     uint3 block_index;
     const struct sim_site *updates; /* where the running thread makes an atomic access; else NULL */
+    uintptr_t prints_at;            /* behind the running thread's call of printf(); else 0 */
     struct sim_range range;         /* what it is to run */
     uint64_t launch;                /* the number of the launch that it was set up for */
     unsigned rank;                  /* of its block in the cluster */
@@ -206,14 +207,15 @@ extern struct sim_launch sim_launch_now;
 extern _Thread_local struct sim_worker *sim_worker;
 
 /* The same for whoever is on a fiber, in fewer steps: in the plain build its stack has a note of the worker,
- * in the counted one a note of the recorder. */
+ * in the counted one a note of the recorder, which begins with the worker. */
 static inline struct sim_worker *sim_worker_of_fiber(void) {
-#ifndef SIM_COUNTED
     void **note = sim_note_at(sim_stack_pointer());
-    if (note)
-        return *note;
+    if (!note)
+        return sim_worker;
+#ifdef SIM_COUNTED
+    note = *note;
 #endif
-    return sim_worker;
+    return *note;
 }
 
 /* The thread that runs. In a kernel's loop over the threads of its block it is known by its index alone,

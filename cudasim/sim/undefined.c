@@ -1,11 +1,15 @@
 /* Arithmetic that C++ leaves undefined but a GPU defines: a conversion to an integer that cannot hold the
  * number, and a shift by at least the number of bits. This processor would continue with another value than a
- * GPU, so such an operation is reported. An index that leaves its array is reported too. Kernels in C++ are
- * compiled with -fsanitize=float-cast-overflow,shift-exponent,bounds, for the instrumentation only. Explicit
+ * GPU, so such an operation is reported. An index that leaves its array is reported too, and a function that
+ * ends without its return. Kernels in C++ are compiled with
+ * -fsanitize=float-cast-overflow,shift-exponent,bounds,return, for the instrumentation only. Explicit
  * casts and most shifts do not come here: they have the GPU's value (cpp/conversions.hpp, cpp/shifts.hpp). */
 #include "undefined.h"
 #include "machine.h"
 #include "watch.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 void sim_shifts_too_far(unsigned bits, unsigned count);
 void sim_shifts_too_far(unsigned bits, unsigned count) {
@@ -15,6 +19,19 @@ void sim_shifts_too_far(unsigned bits, unsigned count) {
 }
 
 #ifndef __SANITIZE_ADDRESS__ /* whose build has the sanitizers' own runtime */
+
+noreturn void __ubsan_handle_missing_return(void *data);
+noreturn void __ubsan_handle_missing_return(void *data) {
+    static const char what[] = "comes to the end of a function that returns a value, without a return";
+    const struct undefined_place *place = data;
+    struct sim_site site = {place->file, (int)place->line};
+    if (sim_is_in_kernel())
+        sim_report_call(SIM_CRASH, &site, "%s", what);
+    fflush(stdout);
+    fprintf(stderr, "cudasim: %s:%u: the host code %s\n", place->file, place->line, what);
+    signal(SIGABRT, SIG_DFL);
+    abort();
+}
 
 #ifndef SIM_COUNTED /* which says more: counted/bounds.c */
 struct bounds {

@@ -18,7 +18,7 @@ static inline struct sim_fiber *sim_take_up_ready(struct sim_worker *worker, str
     worker->current = thread;
     worker->registers->sim_thread_index = thread->index;
     if (WATCHED)
-        watch_thread_runs(thread);
+        watch_thread_runs(worker, thread);
     return thread->fiber;
 }
 

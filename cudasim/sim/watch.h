@@ -34,8 +34,9 @@ void watch_more_workers(void); /* another OS thread is to run blocks of the laun
 
 void watch_block_begins(struct sim_worker *worker);
 void watch_block_abandoned(void);
-void watch_thread_runs(const struct sim_thread *thread); /* from now on, until another does */
-void watch_kernel_begins(const struct sim_fiber *fiber); /* in the running thread, which has that stack */
+/* From now on, until another does. */
+void watch_thread_runs(struct sim_worker *worker, const struct sim_thread *thread);
+void watch_kernel_begins(struct sim_worker *worker); /* in the running thread, which has its fiber's stack */
 /* All started threads wait or have returned, and they are whole warps. Returns true if that made some of them
  * ready. */
 bool watch_all_stopped(void);
@@ -78,9 +79,9 @@ void watch_heap_is_given_back(void);                     /* a block of it, by th
 
 /* ---- Threads that wait in their own loops ---- */
 
-void watch_change(void);                  /* the running thread changes memory or returns */
-void watch_wait(const void *pc);          /* it waits in a loop, there */
-void watch_turn_ends(void);               /* it gives its turn up */
+void watch_change(struct sim_worker *worker); /* its running thread changes memory or returns */
+void watch_wait(const void *pc);              /* it waits in a loop, there */
+void watch_turn_ends(void);                   /* it gives its turn up */
 void watch_block_waits(bool blocks_left); /* all threads of its block have given up several turns, and blocks
                                              of the launch have not started */
 

@@ -18,9 +18,10 @@ from torch import Tensor
 from cudasim.building.library import once
 
 # The most scratch memory of an algorithm, which is what torch allows on compute capability 9.0. It holds the
-# sums of parts of the depth, and parts shorter than this gain nothing: with more memory, cuBLAS divided a
-# depth of 200 into 147 parts, which took 26 us for 7.
-MOST_WORKSPACE, SHORTEST_PART = 32 << 20, 128
+# sums of parts of the depth. A short depth has memory only for parts of 128 values: with more, cuBLAS divided
+# 200 into 147 parts, which took 26 us for 7. A long one has all of it: with less, cuBLAS's choice took 2527
+# us for 35 (100 x 200 of 16384 in float32, an H200) and 230 for 21 (1000 x 100 of 8192 in float16).
+MOST_WORKSPACE, SHORTEST_PART, SHORT_DEPTH = 32 << 20, 128, 512
 
 _DECLARATIONS = """
 typedef void *cublasLtHandle_t, *cublasLtMatmulDesc_t, *cublasLtMatrixLayout_t, *cublasLtMatmulPreference_t;
@@ -133,7 +134,7 @@ class Product:
         self._second = layout(rows, depth) if second_is_t else layout(depth, rows)
         self._result = layout(columns, rows)
         self._one, self._zero = _ffi().new("float *", 1.0), _ffi().new("float *", 0.0)
-        parts = max(1, depth // SHORTEST_PART)
+        parts = max(1, depth // SHORTEST_PART) if depth < SHORT_DEPTH else depth
         self._choose(library, min(MOST_WORKSPACE, 4 * rows * columns * parts))
 
     def _describe(self, attribute: int, kind: str, value):

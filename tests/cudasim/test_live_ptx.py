@@ -262,3 +262,31 @@ def test_stages_that_an_exclusive_or_switches():
     kernel[1, 32, 5000](y, x)
     assert torch.equal(y.view(4, 32), x.view(4, 32).flip(1))
     cudasim.check(lambda: kernel[1, 32, 5000](y, x))
+
+
+def test_a_macro_makes_the_text_of_its_arguments(tmp_path):
+    """By `#` and by a literal, through another macro, in a header, and for whole functions; lines stay."""
+    (tmp_path / "warp.h").write_text(
+        '#define SHUFFLE(way, r, x, n) asm volatile("shfl.sync." #way ".b32 %0, %1, %2, 31, -1;" \\\n'
+        '    : "=r"(r) : "r"(x), "r"(n))\n'
+    )
+    source = """
+#include "warp.h"
+#define DOWN(r, x) SHUFFLE(down, r, x, 1)
+#define LOAD(kind, r, p) asm("ld.global." kind ".u32 %0, [%1];" : "=r"(r) : "l"(p))
+#define FUNCTION(name, ...) __device__ int name##_of(int a, int b) { int r; \\
+    asm(#name "." __VA_ARGS__ " %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b)); return r; }
+FUNCTION(add, "s32")
+FUNCTION(sub, "s32")
+__global__ void k(int *y, const int *x) {
+    int r, z;
+    LOAD("ca", z,
+         x);
+    DOWN(r, z + (int)threadIdx.x);
+    y[threadIdx.x] = add_of(r, 100) - sub_of(__LINE__, 1);
+}
+"""
+    x, y = torch.tensor([5], dtype=torch.int32), torch.zeros(32, dtype=torch.int32)
+    cudasim.kernel(source, include=[tmp_path])[1, 32](y, x)
+    lane = torch.arange(32)
+    assert torch.equal(y.long(), 5 + torch.clamp(lane + 1, max=31) + 100 - (14 - 1))

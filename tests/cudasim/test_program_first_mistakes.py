@@ -115,3 +115,61 @@ int main() {
 """
     ran = run(tmp_path, text, mode="check")
     assert (ran.stdout, ran.stderr, ran.returncode) == ("14\n", "", 0)
+
+
+# What main() does, with x of 16 bytes, and what is said. N: the line.
+TOLD = {
+    "null<<<1, 1>>>(x); said(cudaGetLastError());": (
+        "cudasim: null at program.cu:N: launches a null pointer, which is no kernel\ninvalid device function"
+    ),
+    "print<<<1, 1>>>(x); said(cudaDeviceSynchronize());": (
+        "crash in print (program.cu:8): thread (0, 0, 0) of block (0, 0, 0) has printf() read a string at "
+    ),
+    "returns<<<1, 1>>>(x); said(cudaDeviceSynchronize());": (
+        "crash in returns (program.cu:7): thread (0, 0, 0) of block (0, 0, 0) comes to the end of a function "
+        "that returns a value"
+    ),
+    "said((cudaError_t)none(1));": "cudasim: program.cu:7: the host code comes to the end of a function",
+    "delete[] x;": "cudasim: program.cu:N: the host code frees x, which cudaMalloc has given (program.cu:12)",
+    "cudaMallocHost(&x, 8); free(x);": "cudaHostAlloc has given (program.cu:N), by free()",
+    "throw 3;": "cudasim: program.cu:N: the host code aborts",
+    "capture(cudaStreamCaptureModeGlobal); said(cudaMalloc(&x, 4)); said(ended());": (
+        "operation not permitted when stream is capturing\n"
+        "operation failed due to a previous error during capture"
+    ),
+    "capture(cudaStreamCaptureModeThreadLocal); said(cudaMemcpy(x, x + 1, 4, cudaMemcpyDeviceToDevice));": (
+        "operation would make the legacy stream depend on a capturing blocking stream"
+    ),
+    "capture(cudaStreamCaptureModeRelaxed); said(cudaMalloc(&x, 4)); said(ended());": "no error\nno error",
+}
+
+
+@pytest.mark.parametrize("mistake", TOLD)
+def test_what_a_gpu_would_not_do_is_told_with_its_line(mistake, tmp_path):
+    text = """
+#include <cstdio>
+#include <cstdlib>
+void said(cudaError_t error) { fprintf(stderr, "%s\\n", cudaGetErrorString(error)); }
+cudaStream_t stream;
+void capture(cudaStreamCaptureMode mode) { cudaStreamCreate(&stream); cudaStreamBeginCapture(stream, mode); }
+__host__ __device__ int none(int n) { if (n > 3) return 1; }
+__global__ void print(int *x) { printf("%s", 5 + (int)threadIdx.x); }
+__global__ void returns(int *x) { x[0] = none(threadIdx.x); }
+cudaError_t ended() { cudaGraph_t graph; return cudaStreamEndCapture(stream, &graph); }
+int main() {
+    int *x; cudaMalloc(&x, 16);
+    void (*null)(int *) = nullptr;
+MISTAKE
+    cudaFree(x);
+    return null != nullptr;
+}
+"""
+    ran = run(tmp_path, text.replace("MISTAKE", mistake))
+    line = 1 + text.splitlines().index("MISTAKE")
+    assert TOLD[mistake].replace(":N", f":{line}") in ran.stderr, ran.stderr
+
+
+def test_a_kernel_with_more_parameters_than_a_gpu_takes_is_refused(tmp_path):
+    text = "struct S { char of[40000]; };\n__global__ void k(S s, int *x) { x[0] = s.of[1]; }\n"
+    ran = run(tmp_path, text + "int main() { k<<<1, 1>>>(S(), nullptr); }\n")
+    assert ran.returncode == 1 and "a kernel's parameters have 32764 bytes at most" in ran.stderr

@@ -15,9 +15,15 @@
 _Thread_local struct recorder *recorder;
 void (*watch_library)(uintptr_t address, size_t bytes, bool writes, bool is_copy);
 
+const struct known_site unknown_sites[KNOWN_SITES];
+
+/* Where the slot of a key is in a table. The key and its slot's size have as many bits to shift by. */
+static inline __attribute__((always_inline)) size_t slot_offset(instruction_key key) {
+    _Static_assert(sizeof(struct known_site) == 1 << KEY_PART_BITS, "a shift by less or more");
+    return (key ^ key << KEY_PART_BITS) & (KNOWN_SITES - 1) * sizeof(struct known_site);
+}
 static struct known_site *slot_of(struct recorder *self, instruction_key key) {
-    return &self->known[(key >> KEY_PART_BITS ^ key >> (KEY_PART_BITS + KNOWN_SITES_BITS) ^ key) %
-                        KNOWN_SITES];
+    return (struct known_site *)(void *)((char *)self->known + slot_offset(key));
 }
 
 static bool is_on_stack(const struct recorder *self, uintptr_t address) {
@@ -68,21 +74,21 @@ static __attribute__((noinline)) void learn(struct recorder *self, struct known_
                                  .last = place->end - place->begin - bytes,
                                  .place = place,
                                  .site = site,
-                                 .instruction = self->sites[site].instruction};
-    if (place->granule_bits == 2 && place->begin % WORD_BYTES == 0 && !place->owner &&
-        (place->words || place->settled)) {
-        known->history = place->history;
-        known->settled = place->settled;
-        known->words = place->words;
-    }
+                                 .instruction = (uint16_t)self->sites[site].instruction,
+                                 .granule_bits = (uint8_t)place->granule_bits,
+                                 .written = place->written};
+    if (operation == COUNTED_ATOMIC || bytes < 1u << place->granule_bits || place->owner)
+        return;
+    known->cells = place->cells;
+    bool is_one = place->cells && bytes == 1u << place->granule_bits && place->begin % bytes == 0;
+    known->granules = is_one ? (place->end - place->begin) / bytes : 0;
+    known->has_words = place->words && place->begin % WORD_BYTES == 0;
 }
 
 static __attribute__((noinline)) void check(struct recorder *self, const struct known_site *known,
                                             uintptr_t pc, uintptr_t address, unsigned bytes,
                                             counted_operation operation, uint32_t flags) {
     places_look_again(self, known->place, address);
-    if (!known->place->written && is_first_access(self, known, address, bytes, operation, flags))
-        return;
     struct access access = {.pc = pc,
                             .address = address,
                             .bytes = bytes,
@@ -130,7 +136,8 @@ static __attribute__((noinline)) void access_memory(struct recorder *self, instr
     if (self->worker->hopper != NULL && known->place->space == COUNTED_SHARED && !known->place->owner)
         stages_access(self->worker, pc, address, operation);
     bool is_checked = !self->sample.is_on; /* a sample tells no faults but those that end the launch anyway */
-    if (is_checked && !is_known_read(self, known, address, bytes, operation, flags))
+    bool is_plain = !flags && !(address & (bytes - 1));
+    if (is_checked && !(is_plain && is_quick(self, known, address, bytes, operation)))
         check(self, known, pc, address, bytes, operation, flags);
     if (!self->requests.is_on)
         return;
@@ -138,14 +145,28 @@ static __attribute__((noinline)) void access_memory(struct recorder *self, instr
     trace_access(&self->trace, self->thread, address, bytes, operation);
 }
 
-/* Handles a load of words that are not settled. */
-static __attribute__((noinline)) void read_words(struct recorder *self, const struct known_site *known,
-                                                 uintptr_t address, uint32_t kind) {
+/* Any access that is not one to a single granule of global memory. */
+static __attribute__((noinline)) void access_otherwise(struct recorder *self, instruction_key key,
+                                                       uintptr_t address, uint32_t kind) {
+    const struct known_site *known = slot_of(self, key);
     unsigned bytes = kind & KIND_BYTES_MASK;
-    if (!(known->words     ? are_shared_reads(self, known, address, bytes)
-          : known->settled ? are_global_reads(self, known, address, bytes)
-                           : false))
+    bool is_aligned_load = kind == bytes && !(address & (bytes - 1));
+    if (!is_aligned_load || self->until_look <= 0 || known->key != key ||
+        address - known->begin > known->last || !is_quick(self, known, address, bytes, COUNTED_LOAD))
+        access_memory(self, key, address, kind);
+}
+
+/* An access to a single granule of global memory. */
+static __attribute__((noinline)) void access_granule(struct recorder *self, const struct known_site *known,
+                                                     uintptr_t address, uint32_t kind) {
+    bool writes = kind >> KIND_OPERATION & KIND_OPERATION_MASK;
+    struct past *cell = known->cells + ((address - known->begin) >> known->granule_bits);
+    unsigned bytes = kind & KIND_BYTES_MASK;
+    if (!(self->is_alone && replaces_only(self, known, cell, address, writes, 0)) &&
+        !are_taken(self, known, address, bytes, writes))
         access_memory(self, known->key, address, kind);
+    else if (writes)
+        spinning_changed(&self->spinning);
 }
 
 /* Slow path: no recorder is noted on this stack. This OS thread's recorder is used, if it has one. */
@@ -171,14 +192,21 @@ static inline __attribute__((always_inline)) void on_access(uintptr_t pc, unsign
         return;
     }
     struct recorder *self = *note;
-    if (address - self->stack + bytes <= self->own_bytes)
-        return;
-    const struct known_site *known = slot_of(self, key);
-    bool is_plain = operation == COUNTED_LOAD && !flags && bytes >= WORD_BYTES && !(address & (bytes - 1));
-    if (!is_plain || known->key != key || address - known->begin > known->last || self->until_look <= 0)
-        access_memory(self, key, address, kind);
-    else if (!known->settled || !are_settled(self, known, address, bytes))
-        read_words(self, known, address, kind);
+    const char *sites = (const char *)self->quick + slot_offset(key);
+    const struct known_site *known = (const struct known_site *)(const void *)sites;
+    /* An unaligned offset is a very large one, turned by the bits that should be zeros. */
+    uintptr_t offset = address - known->begin, bits = (uintptr_t)__builtin_ctz(bytes);
+    uintptr_t granule = offset >> bits | offset << (-bits & 63);
+    if (known->key == key && granule < known->granules && operation != COUNTED_ATOMIC && !flags) {
+        struct past *cell = known->cells + granule;
+        uint32_t what = __atomic_load_n(&cell->what, __ATOMIC_ACQUIRE);
+        bool is_load = operation == COUNTED_LOAD;
+        if (is_load && (is_settled(self, cell, what) || (self->is_alone && joins(self, cell, what))))
+            return;
+        access_granule(self, known, address, kind);
+    } else if (address - self->stack + bytes > self->own_bytes) {
+        access_otherwise(self, key, address, kind);
+    }
 }
 
 /* A volatile access orders nothing by itself, but with fences before and after it, it hands on what a thread
@@ -296,16 +324,9 @@ void *__tsan_memset(void *to, int value, size_t bytes) {
     return memset(to, value, bytes);
 }
 
-/* The compiler also calls these at a program's start and at the ends of functions; they do nothing.
- */
+/* The compiler also calls this at a program's start. */
 void __tsan_init(void);
 void __tsan_init(void) {}
-void __tsan_func_entry(void *caller);
-void __tsan_func_entry(void *caller) {
-    (void)caller;
-}
-void __tsan_func_exit(void);
-void __tsan_func_exit(void) {}
 
 /* ---- Accesses that the simulator makes for the kernel ---- */
 
@@ -325,7 +346,7 @@ void watch_atomic_replaces(const void *pc, const volatile void *address, unsigne
     instruction_key key = (instruction_key)(uintptr_t)pc << KEY_PART_BITS;
     const struct known_site *known = slot_of(self, key);
     bool is_known = known->key == key && (uintptr_t)address - known->begin <= known->last;
-    if (self->is_alone || !is_known || known->site == 0 || !known->place->settled)
+    if (self->is_alone || !is_known || known->site == 0 || !known->place->cells)
         return; /* other OS threads come to global memory only */
     places_look_again(self, known->place, (uintptr_t)address);
     struct access access = {.pc = (uintptr_t)pc,

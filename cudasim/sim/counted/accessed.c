@@ -1,6 +1,6 @@
 /* Which bytes a launch has used: read from the histories (history.h) when it ends.
  *
- * The histories of a large argument are memory that is there only where the launch came, so pages that nobody
+ * The cells of a large argument are memory that is there only where the launch came, so pages that nobody
  * has touched are left out. */
 #define _GNU_SOURCE
 #include "accessed.h"
@@ -43,7 +43,8 @@ static unsigned how_of(const struct past *past) {
 }
 
 static void add_granule(const struct region *region, size_t index) {
-    const struct history *history = &region->history[index];
+    struct history made, *kept = &region->history[index];
+    const struct history *history = history_of_cell(&region->cells[index], regions_tag(), kept, &made);
     const struct past *of[] = {&history->write, &history->uses[0], &history->uses[1]};
     unsigned bytes = 1u << region->granule_bits, how[WORD_BYTES] = {0};
     bool is_one = true; /* all bytes have been used alike */
@@ -61,13 +62,13 @@ static void add_granule(const struct region *region, size_t index) {
             add(at + byte, is_one ? bytes : 1, how[byte]);
 }
 
-/* The region's granules whose histories are in pages that are memory. If that is not known, all are. */
+/* The region's granules whose cells are in pages that are memory. If that is not known, all are. */
 static void add_region(const struct region *region) {
     enum { PAGES = 1024 };
     unsigned char resident[PAGES];
     size_t granules = region->words * WORD_BYTES >> region->granule_bits;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE), each = sizeof *region->history, next = 0;
-    uintptr_t begin = (uintptr_t)region->history, end = begin + granules * each;
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), each = sizeof *region->cells, next = 0;
+    uintptr_t begin = (uintptr_t)region->cells, end = begin + granules * each;
     for (uintptr_t piece = begin / page * page; piece < end; piece += PAGES * page) {
         size_t left = (end - piece + page - 1) / page, pages = left < PAGES ? left : PAGES;
         if (mincore((void *)piece, pages * page, resident) != 0)
@@ -99,7 +100,7 @@ void accessed_launch_ends(void) {
         return;
     struct region *region;
     for (unsigned left = regions_of_arguments(&region); left > 0 && !is_overfull; left--, region++)
-        if (region->history)
+        if (region->cells)
             add_region(region);
     accessed_sort(ranges, count);
 }

@@ -7,7 +7,7 @@
 static __attribute__((noinline)) void look_around(struct recorder *self, uintptr_t pc) {
     bool counts = self->requests.is_on;
     atomic_store_explicit(&self->at, pc, memory_order_relaxed);
-    self->until_look = counts ? 0 : BASIC_BLOCKS_OF_A_LOOK;
+    look_after(self, counts ? 0 : BASIC_BLOCKS_OF_A_LOOK);
     history_settle_write(self, &self->history);
     if (sim_is_stopping())
         sim_block_abandon();

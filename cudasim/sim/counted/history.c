@@ -17,6 +17,16 @@
 /* One more word for each place that does not begin at a word. */
 enum { SHARED_WORDS = SIM_MAX_SHARED_BYTES * 2 / WORD_BYTES + MOST_PLACES };
 
+uint32_t history_settled;
+
+void history_launch_begins(void) {
+    history_settled = regions_tag() | CELL_HAS_HISTORY;
+}
+
+void history_blocks_know(void) {
+    __atomic_store_n(&history_settled, UINT32_MAX, __ATOMIC_SEQ_CST);
+}
+
 bool history_create(struct races *races) {
     races->shared = calloc(SHARED_WORDS, sizeof *races->shared);
     races->words = calloc(SHARED_WORDS, sizeof *races->words);
@@ -133,7 +143,7 @@ static void remember_use(const struct recorder *self, struct history *history, c
 static void keep_other_bytes(const struct recorder *self, struct history *history, const struct past *now,
                              const struct access *access) {
     struct past rest = history->write;
-    rest.what &= ~(uint32_t)PAST_LOCKED & ~(past_bytes(now) << PAST_BYTES);
+    rest.what &= ~(past_bytes(now) << PAST_BYTES);
     if (rest.block && past_bytes(&rest) && !order_is_before(self, &rest))
         remember_use(self, history, &rest, access);
 }
@@ -163,11 +173,10 @@ static bool wait_for_value(struct recorder *self, const struct access *access, c
     *doubt = (struct doubt){.access = *access, .other = *past, .word = word};
     unsigned bits = access->place->granule_bits;
     doubt->bytes = bits == 2 ? past_bytes(past) & past_bytes(now) : (1u << (1u << bits)) - 1;
-    doubt->other.what &= ~(uint32_t)PAST_LOCKED;
     for (unsigned i = 0; i < sizeof doubt->before; i++)
         if (doubt->bytes >> i & 1)
             doubt->before[i] = ((const unsigned char *)word)[i];
-    look_at_each_access(self);
+    look_after(self, 0);
     return true;
 }
 
@@ -226,36 +235,37 @@ void history_settle_own_read(const struct recorder *self) {
 
 /* ---- Accesses ---- */
 
-static noreturn void race(const struct recorder *self, struct history *history, const struct access *access,
-                          struct past past) {
-    history_unlock(history, self->is_alone);
-    past.what &= ~(uint32_t)PAST_LOCKED;
-    fault_race(self, access, &past);
+static noreturn void race(const struct recorder *self, struct past *cell, const struct access *access,
+                          const struct past *past) {
+    struct past other = *past;
+    if (cell)
+        cell_unlock(cell, self->is_alone);
+    fault_race(self, access, &other);
 }
 
-static void check_and_remember(struct recorder *self, struct history *history, const struct past *now,
-                               const struct access *access, uintptr_t word) {
+/* `cell`: of global memory, locked; else NULL. */
+static void check_and_remember(struct recorder *self, struct history *history, struct past *cell,
+                               const struct past *now, const struct access *access, uintptr_t word) {
     bool is_shared = access->place->space == COUNTED_SHARED;
     if (conflicts(self, &history->write, now, is_shared) &&
         !wait_for_value(self, access, now, &history->write, word))
-        race(self, history, access, history->write);
+        race(self, cell, access, &history->write);
     for (unsigned i = 0; i < 2; i++) {
         const struct past *use = &history->uses[i];
         bool is_write = (use->what & PAST_UPDATES) && !(use->what & PAST_STRONG);
         if (conflicts(self, use, now, is_shared) &&
             !(is_write && wait_for_value(self, access, now, use, word)))
-            race(self, history, access, *use);
+            race(self, cell, access, use);
     }
     if ((now->what & PAST_UPDATES) && !(now->what & PAST_STRONG)) {
-        uint32_t locked = history->write.what & PAST_LOCKED;
         struct past *write = &history->write;
         bool again = write->block == now->block && write->time == now->time && write->lanes == now->lanes &&
                      past_warp(write) == past_warp(now);
         uint32_t bytes = again ? write->what & PAST_BYTES_MASK << PAST_BYTES : 0;
         if (!again)
             keep_other_bytes(self, history, now, access);
-        write->block = now->block, write->time = now->time, write->lanes = now->lanes;
-        __atomic_store_n(&write->what, now->what | bytes | locked, __ATOMIC_RELAXED);
+        *write = *now;
+        write->what |= bytes;
         if (past_bytes(now) == PAST_BYTES_MASK)
             history->uses[0].block = history->uses[1].block = 0;
     } else {
@@ -276,22 +286,89 @@ static uint32_t settled_in(const struct history *history, const struct order *or
     return uses[0].block == block && since_barrier && !order->has_clocks ? order->epoch : ORDER_NO_EPOCH;
 }
 
+/* ---- Cells ---- */
+
+struct history *history_of_cell(const struct past *cell, uint32_t tag, struct history *kept,
+                                struct history *made) {
+    uint32_t what = cell->what;
+    bool is_of_launch = (what & CELL_TAG_MASK) == tag;
+    if (is_of_launch && (what & CELL_HAS_HISTORY))
+        return kept;
+    *made = (struct history){0};
+    if (is_of_launch) {
+        struct past *past = what & PAST_UPDATES ? &made->write : &made->uses[0];
+        *past = *cell;
+        past->what = (what & ~(uint32_t)(CELL_TAG_MASK | PAST_LOCKED)) | PAST_BYTES_MASK << PAST_BYTES;
+    }
+    return made;
+}
+
+/* The only access in the history, if a cell can hold it; else NULL. Asynchronous copies are not in the order
+ * that a cell's reader looks at. */
+static const struct past *only_in(const struct history *history) {
+    const struct past *uses = history->uses, *write = &history->write;
+    if (!!write->block + !!uses[0].block + !!uses[1].block != 1)
+        return NULL;
+    const struct past *only = write->block ? write : uses[0].block ? &uses[0] : &uses[1];
+    const uint32_t kind = PAST_BYTES_MASK << PAST_BYTES | PAST_STRONG | PAST_UPDATES;
+    uint32_t plain = PAST_BYTES_MASK << PAST_BYTES | (only == write ? PAST_UPDATES : 0);
+    return (only->what & kind) == plain && past_warp(only) < SIM_MAX_BLOCK_WARPS ? only : NULL;
+}
+
+static void set_has_history(const struct recorder *self, struct past *cell, const struct history *history) {
+    struct past after = {.lanes = settled_in(history, &self->order, self->block_number),
+                         .what = self->cells_tag | CELL_HAS_HISTORY | (cell->what & PAST_LOCKED)};
+    cell_set(cell, &after);
+}
+
+static void check_granule(struct recorder *self, const struct place *place, size_t index,
+                          const struct past *now, const struct access *access, uintptr_t bytes) {
+    struct past *cell = &place->cells[index];
+    struct history made, *history;
+    cell_lock(cell, self->is_alone);
+    history = history_of_cell(cell, self->cells_tag, &place->history[index], &made);
+    check_and_remember(self, history, cell, now, access, bytes);
+    const struct past *only = only_in(history);
+    if (only) {
+        const uint32_t kept = PAST_INSTRUCTION_MASK | PAST_WARP_MASK << PAST_WARP | PAST_UPDATES;
+        struct past after = *only;
+        after.what = (after.what & kept) | self->cells_tag | (cell->what & PAST_LOCKED);
+        cell_set(cell, &after);
+    } else {
+        if (history == &made)
+            place->history[index] = made;
+        set_has_history(self, cell, history);
+    }
+    cell_unlock(cell, self->is_alone);
+}
+
+bool history_adds_read(struct recorder *self, const struct place *place, size_t index, unsigned instruction) {
+    struct past *cell = &place->cells[index], now = self->own;
+    struct history made, *history = &place->history[index];
+    if (history_of_cell(cell, self->cells_tag, history, &made) == history || !made.uses[0].block ||
+        order_is_before(self, &made.uses[0]))
+        return false;
+    now.time = self->order.now;
+    now.what = (now.what & ~(uint32_t)CELL_TAG_MASK) | PAST_BYTES_MASK << PAST_BYTES | instruction;
+    *history = (struct history){.uses = {made.uses[0], now}};
+    mark_two_warps(history->uses);
+    set_has_history(self, cell, history);
+    return true;
+}
+
 static void check_word(struct recorder *self, const struct place *place, size_t index, uint32_t what,
                        const struct access *access) {
-    struct history *history = &place->history[index];
-    struct shared_word *word = place->words ? &place->words[index] : NULL;
     struct past now = {.block = self->block_number,
                        .time = access->time,
                        .lanes = 1u << access->thread % SIM_WARP_THREADS,
                        .what = what};
     uintptr_t bytes = ((place->begin >> place->granule_bits) + index) << place->granule_bits;
-    if (!word) {
-        history_lock(history, self->is_alone);
-        check_and_remember(self, history, &now, access, bytes);
-        place->settled[index] = settled_in(history, &self->order, self->block_number);
-        history_unlock(history, self->is_alone);
+    if (place->cells) {
+        check_granule(self, place, index, &now, access, bytes);
         return;
     }
+    struct history *history = &place->history[index];
+    struct shared_word *word = &place->words[index];
     if (word->block != self->block_count) {
         *history = (struct history){0};
         *word = (struct shared_word){.block = self->block_count};
@@ -303,7 +380,7 @@ static void check_word(struct recorder *self, const struct place *place, size_t 
         else
             remember_unwritten_read(self, access);
     }
-    check_and_remember(self, history, &now, access, bytes);
+    check_and_remember(self, history, NULL, &now, access, bytes);
     if (what & PAST_UPDATES)
         word->initialised |= past_bytes(&now);
 }

@@ -12,6 +12,22 @@ struct history {
     struct past write;   /* which it is */
 };
 
+/* A cell is what is kept of each granule of global memory: its history, if that is one plain access to the
+ * whole granule, as it nearly always is. So an access is compared with 16 bytes, and the memory for histories
+ * is touched only where there are more. A tag in place of the bytes names the cell's launch. A cell of
+ * another one is empty, and nobody clears the cells between launches. */
+enum {
+    CELL_TAG = PAST_BYTES, /* and of PAST_STRONG: both are known of what a cell has */
+    CELL_MOST_TAG = 31,
+    CELL_TAG_MASK = CELL_MOST_TAG << CELL_TAG,
+    /* There is a history. Then the cell has no block, and in place of lanes the epoch (order.h) in which
+     * plain reads add nothing to that history. */
+    CELL_HAS_HISTORY = PAST_TWO_WARPS,
+};
+/* What a cell with a history has in `what`, if plain reads may add nothing to it. No cell has it while
+ * threads can know anything of another block. */
+extern __attribute__((visibility("hidden"))) uint32_t history_settled;
+
 /* The history of a word of shared memory. */
 struct shared_word {
     uint32_t block;       /* the history is void when it is not the one that runs */
@@ -45,6 +61,8 @@ struct races {
 };
 
 bool history_create(struct races *races); /* false: no memory */
+void history_launch_begins(void);
+void history_blocks_know(void); /* of each other, from now on */
 void history_free(struct races *races);
 void history_worker_begins(struct recorder *recorder);
 /* Gives a place in shared memory its histories, unless it is larger than a block's shared memory. */
@@ -55,6 +73,15 @@ void history_written(struct recorder *recorder, const struct place *place, uintp
 
 /* The running thread is about to make the access. Ends the launch when it races. */
 void history_check(struct recorder *recorder, const struct access *access);
+
+/* The same for a plain read of a granule of which another one is the whole history, if they are unordered;
+ * else returns false. */
+bool history_adds_read(struct recorder *recorder, const struct place *place, size_t index,
+                       unsigned instruction);
+
+/* The history that a cell of the launch with this tag stands for: `kept`, if there is one, else `made`. */
+struct history *history_of_cell(const struct past *cell, uint32_t tag, struct history *kept,
+                                struct history *made);
 
 /* The same for a plain read of a whole word of shared memory if that is quick, as it nearly always is;
  * returns false if not. */
@@ -80,61 +107,22 @@ static inline bool history_check_read(struct history *history, const struct shar
     return true;
 }
 
-/* Several OS threads may access one word of global memory. */
-static inline void history_lock(struct history *history, bool is_alone) {
+/* Several OS threads may access one granule of global memory. */
+static inline void cell_lock(struct past *cell, bool is_alone) {
     if (is_alone)
         return;
-    while (__atomic_fetch_or(&history->write.what, PAST_LOCKED, __ATOMIC_ACQUIRE) & PAST_LOCKED)
+    while (__atomic_fetch_or(&cell->what, PAST_LOCKED, __ATOMIC_ACQUIRE) & PAST_LOCKED)
         ;
 }
-static inline void history_unlock(struct history *history, bool is_alone) {
+static inline void cell_unlock(struct past *cell, bool is_alone) {
     if (!is_alone)
-        __atomic_store_n(&history->write.what, history->write.what & ~(uint32_t)PAST_LOCKED,
-                         __ATOMIC_RELEASE);
+        __atomic_store_n(&cell->what, cell->what & ~(uint32_t)PAST_LOCKED, __ATOMIC_RELEASE);
 }
-
-/* Handles a plain access to a whole word of global memory if it is the first in this launch: there is nothing
- * to compare it with. Returns false if it is not the first. */
-static inline bool history_begins(struct history *history, bool is_alone, const struct past *now) {
-    history_lock(history, is_alone);
-    bool is_first = !history->write.block && !history->uses[0].block && !history->uses[1].block;
-    if (is_first && (now->what & PAST_UPDATES)) {
-        uint32_t locked = history->write.what & PAST_LOCKED;
-        history->write.block_and_lanes = now->block_and_lanes;
-        history->write.time = now->time;
-        __atomic_store_n(&history->write.what, now->what | locked, __ATOMIC_RELAXED);
-    } else if (is_first) {
-        history->uses[0] = *now;
-    }
-    history_unlock(history, is_alone);
-    return is_first;
-}
-
-/* The same for a word of global memory that is only read, and that lanes of this warp have just read: this
- * lane joins them. */
-static inline bool history_adds_read(struct history *history, bool is_alone, const struct order *order,
-                                     uint32_t block, unsigned thread) {
-    struct past *uses = history->uses;
-    if (history->write.block || uses[0].block != block || order->has_clocks)
-        return false;
-    const uint32_t kind =
-        PAST_WARP_MASK << PAST_WARP | PAST_BYTES_MASK << PAST_BYTES | PAST_UPDATES | PAST_STRONG;
-    const uint32_t own = PAST_BYTES_MASK << PAST_BYTES | thread / SIM_WARP_THREADS << PAST_WARP;
-    if (uses[0].time != order->now || (uses[0].what & kind) != own || (uses[1].what & PAST_UPDATES))
-        return false;
-    /* Without the lock: only this OS thread changes its block's entries, and no other adds any. An owner of
-     * the lock may have missed this lane, so then the history is checked again with the lock. */
-    uint64_t before = uses[0].block_and_lanes;
-    struct past after = {.block_and_lanes = before};
-    after.lanes |= 1u << thread % SIM_WARP_THREADS;
-    if (is_alone)
-        uses[0].lanes = after.lanes;
-    else if (after.block != block ||
-             !__atomic_compare_exchange_n(&uses[0].block_and_lanes, &before, after.block_and_lanes, false,
-                                          __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
-        return false;
-    return is_alone || (!(__atomic_load_n(&history->write.what, __ATOMIC_SEQ_CST) & PAST_LOCKED) &&
-                        !history->write.block);
+/* The two that another OS thread may read although the cell is locked are written at once. */
+static inline __attribute__((always_inline)) void cell_set(struct past *cell, const struct past *to) {
+    __atomic_store_n(&cell->block_and_lanes, to->block_and_lanes, __ATOMIC_RELAXED);
+    cell->time = to->time;
+    __atomic_store_n(&cell->what, to->what, __ATOMIC_RELAXED);
 }
 
 /* A write races with another write. It is only a fault if the values differ, which is known when the thread

@@ -100,6 +100,7 @@ bool watch_worker_begins(struct sim_worker *worker) {
     self->site_count = 1;
     memset(self->known, 0, sizeof self->known);
     self->is_alone = is_alone;
+    self->cells_tag = regions_tag();
     requests_worker_begins(self);
     warps_worker_begins(&self->warps);
     sample_worker_begins(&self->sample);
@@ -145,7 +146,9 @@ bool watch_launch_begins(const struct sim_launch *launch) {
     launch_number++;
     instruction_count = 0;
     is_alone = launch->blocks == 1 || launch->workers == 1;
-    return regions_launch_begins(session_counts());
+    bool has_memory = regions_launch_begins(session_counts());
+    history_launch_begins();
+    return has_memory;
 }
 
 void watch_launch_ends(const struct sim_launch *launch) {
@@ -169,7 +172,7 @@ void watch_launch_ends(const struct sim_launch *launch) {
             clock_free_all(&self->order.memory);
     pthread_mutex_unlock(&mutex);
     order_end_launch();
-    regions_launch_ends();
+    regions_launch_ends(launch->reported || launch->cut_short);
     if (session_now && session_counts() && !launch->reported && !launch->cut_short) {
         session_keep_launch(&result);
     } else {

@@ -41,6 +41,7 @@ static struct handed_on *find_or_add(uintptr_t address, uint32_t block) {
         *found = (struct handed_on){.next = *slot_of(address), .address = address, .block = block};
         *slot_of(address) = found;
         atomic_store(&order_any_handed_on, true);
+        history_blocks_know();
     }
     return found;
 }
@@ -101,12 +102,6 @@ void order_begin_block(struct recorder *self) {
         memset(order->threads, 0, SIM_MAX_BLOCK_THREADS * sizeof *order->threads);
     order->has_clocks = false;
     begin_epoch(order);
-}
-
-void order_thread_runs(struct recorder *self) {
-    struct order *order = &self->order;
-    uint32_t time = order->warp_time[self->thread / SIM_WARP_THREADS];
-    order->now = time > order->barrier_time ? time : order->barrier_time;
 }
 
 static const struct clock *join(struct order *order, const struct clock *a, const struct clock *b) {
@@ -273,7 +268,7 @@ void order_warps_met(struct recorder *self, const struct sim_queue *threads, uns
         memcpy(order->warps->time[warp_of(self, thread)], together, sizeof together);
         order->warp_time[warp_of(self, thread)] = now;
     }
-    order_thread_runs(self);
+    order_thread_runs(order, self->thread);
     if (order->has_clocks)
         join_clocks_of(self, threads);
 }

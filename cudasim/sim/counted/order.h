@@ -23,7 +23,7 @@ struct past {
             uint32_t block; /* its number in the grid, plus one; 0: there was none */
             uint32_t lanes; /* of the warp: one that wrote, those that read */
         };
-        uint64_t block_and_lanes; /* for history_adds_read() */
+        uint64_t block_and_lanes; /* for cells */
     };
     uint32_t time;
     uint32_t what; /* instruction | warp << PAST_WARP | bytes of the word << PAST_BYTES | flags */
@@ -37,8 +37,8 @@ enum {
     PAST_UPDATES = 1 << 27,  /* it writes */
     PAST_IN_BLOCK = 1 << 28, /* its scope is the block */
     PAST_VOLATILE = 1 << 29,
-    PAST_LOCKED = 1 << 30,    /* not of the access: see history.c */
-    PAST_TWO_WARPS = 1 << 15, /* likewise; so there are half as many instructions */
+    PAST_LOCKED = 1 << 30,    /* not of the access: see history.h */
+    PAST_TWO_WARPS = 1 << 15, /* likewise: see history.c; so there are half as many instructions */
 };
 
 static inline unsigned past_warp(const struct past *past) {
@@ -95,7 +95,10 @@ void order_begin_launch(const struct sim_launch *launch);
 void order_end_launch(void);
 void order_begin_block(struct recorder *recorder);
 
-void order_thread_runs(struct recorder *recorder);
+static inline void order_thread_runs(struct order *order, unsigned thread) {
+    uint32_t time = order->warp_time[thread / SIM_WARP_THREADS];
+    order->now = time > order->barrier_time ? time : order->barrier_time;
+}
 void order_barrier(struct recorder *recorder);
 /* Everything before comes before everything after; some threads may still be behind. */
 void order_all(struct recorder *recorder);

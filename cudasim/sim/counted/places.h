@@ -15,10 +15,10 @@ struct place {
     counted_space space;
     unsigned element_bytes; /* 0: not known */
     char name[48];
-    struct history *history; /* of each granule, from the one that `begin` is in; NULL: not checked */
-    unsigned granule_bits;   /* its bytes are 1 << granule_bits */
-    uint32_t *settled;       /* global: of each granule, for whom plain reads add nothing (history.h) */
-    bool is_constant;        /* a __constant__ variable */
+    struct history *history;        /* of each granule, from the one that `begin` is in; NULL: not checked */
+    unsigned granule_bits;          /* its bytes are 1 << granule_bits */
+    struct past *cells;             /* global: likewise; they say whether there is a history (history.h) */
+    bool is_constant;               /* a __constant__ variable */
     const struct sim_worker *owner; /* of another block's shared memory (DSMEM); else NULL */
     struct shared_word *words;      /* shared: likewise for each word */
     _Atomic unsigned char *touched; /* global, when the launch is counted: likewise for each word, */

@@ -45,28 +45,34 @@ struct known_site {
     uintptr_t last; /* the largest offset from there at which it may access */
     struct place *place;
     unsigned site; /* 0: what it accesses there is not counted */
-    unsigned instruction;
-    /* The place's histories, if it begins with a whole word and is kept in words: for quick checks. */
-    struct history *history;
-    const uint32_t *settled;
-    struct shared_word *words;
+    uint16_t instruction;
+    uint8_t granule_bits;
+    bool has_words; /* in shared memory, of which it accesses whole words */
+    /* For quick checks: what is kept of the place, if the instruction accesses whole granules of it. */
+    struct past *cells;
+    unsigned char *written;
+    uintptr_t granules; /* of the place, if it accesses one of them; else 0 */
 };
+_Static_assert(sizeof(struct known_site) == 64, "one line of the cache");
 enum { KNOWN_SITES_BITS = 11, KNOWN_SITES = 1 << KNOWN_SITES_BITS };
 
 struct recorder {
-    struct recorder *next; /* of all recorders */
-    struct sim_worker *worker;
-    uint64_t launch; /* the number of the launch that it was set up for */
-    unsigned thread; /* that runs: its number in its block */
+    struct sim_worker *worker; /* first: see sim_worker_of_fiber() */
+    struct recorder *next;     /* of all recorders */
+    uint64_t launch;           /* the number of the launch that it was set up for */
+    unsigned thread;           /* that runs: its number in its block */
     /* The kernel's part of its stack, which no tool needs to see. 0 bytes while wgmma may write to it.
      */
     uintptr_t stack;
     uintptr_t own_bytes;
-    _Atomic uintptr_t at;  /* the basic block that was looked at last; any thread may ask for it */
-    int until_look;        /* basic blocks until look_around(); at most 0 while each access is looked at */
-    bool is_alone;         /* no other OS thread runs blocks of this launch */
-    uint32_t block_count;  /* the blocks that this OS thread has run */
-    uint32_t block_number; /* in the grid, plus one */
+    _Atomic uintptr_t at; /* the basic block that was looked at last; any thread may ask for it */
+    int until_look;       /* basic blocks until look_around(); at most 0 while each access is looked at */
+    const struct known_site *quick; /* then those that nothing is known of, else `known` */
+    bool is_alone;                  /* no other OS thread runs blocks of this launch */
+    uint32_t block_count;           /* the blocks that this OS thread has run */
+    uint32_t block_number;          /* in the grid, plus one */
+    uint32_t cells_tag;             /* of the launch (history.h) */
+    struct past own; /* a plain read by the running thread, as a cell has it, but for its instruction */
     struct site *sites;
     unsigned site_count;
 
@@ -88,7 +94,10 @@ struct recorder {
 /* This OS thread's recorder while it runs a launch; else NULL. */
 extern _Thread_local struct recorder *recorder;
 
-/* Every access has to be handled from now on, and not only the basic blocks that are due. */
-static inline void look_at_each_access(struct recorder *self) {
-    self->until_look = 0;
+/* So many basic blocks from now on. 0: every access has to be handled, and not only the blocks that are due.
+ */
+extern const struct known_site unknown_sites[KNOWN_SITES];
+static inline void look_after(struct recorder *self, int basic_blocks) {
+    self->until_look = basic_blocks;
+    self->quick = basic_blocks > 0 ? self->known : unknown_sites;
 }

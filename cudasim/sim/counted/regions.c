@@ -1,7 +1,7 @@
 /* The global memory of a launch, and what is kept of each word of it: its history, for races, and whether the
  * launch read or wrote it, for the footprint.
  *
- * Arguments that overlap share a region. All of it is mapped at once, and only what the launch touches takes
+ * Arguments that overlap share a region. All of it is mapped at once, and only what launches touch takes
  * memory. */
 #define _GNU_SOURCE
 #include "recorder.h"
@@ -65,8 +65,8 @@ static size_t history_bytes(const struct region *region) {
     return granules_of(region) * sizeof(struct history);
 }
 
-static size_t settled_bytes(const struct region *region) {
-    return granules_of(region) * sizeof *region->settled;
+static size_t cells_bytes(const struct region *region) {
+    return granules_of(region) * sizeof *region->cells;
 }
 
 static size_t sectors_bytes(const struct region *region) {
@@ -90,6 +90,13 @@ static void *map_anew(size_t bytes) {
     return memory == MAP_FAILED ? NULL : memory;
 }
 
+static void *map_large(size_t bytes) {
+    void *memory = map_anew(bytes);
+    if (memory && bytes > SMALL_BYTES && bytes <= MOST_IN_LARGE_PAGES)
+        madvise(memory, bytes, MADV_HUGEPAGE);
+    return memory;
+}
+
 static void *map(size_t bytes) {
     size_t whole_lines = (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES;
     if (!kept)
@@ -99,10 +106,7 @@ static void *map(size_t bytes) {
         kept_used += whole_lines;
         return memset(memory, 0, bytes);
     }
-    void *memory = map_anew(bytes);
-    if (memory && bytes > SMALL_BYTES && bytes <= MOST_IN_LARGE_PAGES)
-        madvise(memory, bytes, MADV_HUGEPAGE);
-    return memory;
+    return map_large(bytes);
 }
 
 static void unmap(void *memory, size_t bytes) {
@@ -110,17 +114,68 @@ static void unmap(void *memory, size_t bytes) {
         munmap(memory, bytes);
 }
 
+/* Memory that later launches take again as it is: a cell tells whose it is, and a history is filled before a
+ * cell names it. New pages would take longer than all checks of a short launch. */
+struct pool {
+    struct piece {
+        void *memory;
+        size_t bytes;
+        bool is_used;
+    } pieces[2 * MOST_PLACES];
+    unsigned count;
+    unsigned next;
+};
+static struct pool cells, histories; /* what was for cells is for nothing else */
+static uint32_t tag;
+
+static void *take(struct pool *pool, size_t bytes) {
+    enum { MOST_TOO_LARGE = 4 };
+    for (unsigned i = 0; i < pool->count; i++) {
+        struct piece *piece = &pool->pieces[pool->next++ % pool->count]; /* launches ask in the same order */
+        if (!piece->is_used && piece->bytes >= bytes && piece->bytes / MOST_TOO_LARGE <= bytes) {
+            piece->is_used = true;
+            return piece->memory;
+        }
+    }
+    void *memory = pool->count < sizeof pool->pieces / sizeof *pool->pieces ? map_large(bytes) : NULL;
+    if (memory)
+        pool->pieces[pool->count++] = (struct piece){memory, bytes, true};
+    return memory;
+}
+
+/* Gives back what has not been used in the latest launch, and what is too much to be kept. */
+static void keep(struct pool *pool, size_t most_bytes) {
+    size_t kept_bytes = 0;
+    pool->next = 0;
+    for (unsigned i = 0; i < pool->count;) {
+        struct piece *piece = &pool->pieces[i];
+        kept_bytes += piece->bytes;
+        if (piece->is_used && kept_bytes <= most_bytes) {
+            piece->is_used = false;
+            i++;
+        } else {
+            kept_bytes -= piece->bytes;
+            munmap(piece->memory, piece->bytes);
+            *piece = pool->pieces[--pool->count];
+        }
+    }
+}
+
+uint32_t regions_tag(void) {
+    return tag << CELL_TAG;
+}
+
 static bool map_histories(struct region *region) {
-    region->history = map(history_bytes(region));
-    region->settled = map(settled_bytes(region));
-    return region->history && region->settled;
+    region->history = take(&histories, history_bytes(region));
+    region->cells = take(&cells, cells_bytes(region));
+    return region->history && region->cells;
 }
 
 static void share(struct place *place, const struct region *region) {
     size_t offset = place->begin - region->begin;
     place->granule_bits = region->granule_bits;
     place->history = region->history + (offset >> region->granule_bits);
-    place->settled = region->settled + (offset >> region->granule_bits);
+    place->cells = region->cells + (offset >> region->granule_bits);
     if (!region->touched)
         return;
     place->first_word = offset / WORD_BYTES;
@@ -131,6 +186,7 @@ static void share(struct place *place, const struct region *region) {
 
 bool regions_launch_begins(bool counts) {
     region_count = 0;
+    tag++;
     for (unsigned i = 0; i < argument_count(); i++)
         add(argument_at(i));
     argument_regions = region_count;
@@ -154,7 +210,7 @@ void regions_add_variable(struct place *place, const struct place *whole) {
         region = add(whole);
         map_histories(region);
     }
-    if (region && region->history && region->settled)
+    if (region && region->history && region->cells)
         share(place, region);
     pthread_mutex_unlock(&mutex);
 }
@@ -162,24 +218,28 @@ void regions_add_variable(struct place *place, const struct place *whole) {
 void regions_forget(uintptr_t begin, size_t bytes) {
     pthread_mutex_lock(&mutex);
     const struct region *region = region_at(begin);
-    if (region && region->history && region->settled) {
+    if (region && region->cells) {
         size_t first = (begin - region->begin) >> region->granule_bits;
         size_t end = ((begin + bytes - 1 - region->begin) >> region->granule_bits) + 1;
-        memset(region->history + first, 0, (end - first) * sizeof *region->history);
-        memset(region->settled + first, 0, (end - first) * sizeof *region->settled);
+        memset(region->cells + first, 0, (end - first) * sizeof *region->cells);
     }
     pthread_mutex_unlock(&mutex);
 }
 
-void regions_launch_ends(void) {
+void regions_launch_ends(bool with_fault) {
+    enum { MOST_KEPT_BYTES = 256 << 20 };
     for (unsigned i = 0; i < region_count; i++) {
         const struct region *region = &regions[i];
-        unmap(region->history, history_bytes(region));
-        unmap(region->settled, settled_bytes(region));
         unmap(region->touched, region->words);
         unmap(region->pages, pages_of(region));
         unmap(region->touched_in, sectors_bytes(region));
     }
+    /* Cells begin anew behind the last tag, and after a fault, which may have left one locked. */
+    bool keeps_cells = tag < CELL_MOST_TAG && !with_fault;
+    keep(&histories, MOST_KEPT_BYTES);
+    keep(&cells, keeps_cells ? MOST_KEPT_BYTES : 0);
+    if (!keeps_cells)
+        tag = 0;
     region_count = argument_regions = 0;
     kept_used = 0;
 }

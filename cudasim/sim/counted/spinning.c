@@ -49,9 +49,9 @@ void spinning_block_begins(struct spinning *self) {
     self->latest[0].pc = self->latest[1].pc = 0;
 }
 
-void watch_change(void) {
-    if (recorder)
-        spinning_changed(&recorder->spinning);
+void watch_change(struct sim_worker *worker) {
+    if (worker->recorder)
+        spinning_changed(&((struct recorder *)worker->recorder)->spinning);
 }
 
 void watch_wait(const void *pc) {

@@ -30,7 +30,7 @@ void watch_block_begins(struct sim_worker *worker) {
     struct recorder *self = recorder;
     self->block_number = number_of_block(worker->registers) + 1;
     self->block_count = next_block_count(self);
-    self->until_look = self->requests.is_on ? 0 : BASIC_BLOCKS_OF_A_LOOK;
+    look_after(self, self->requests.is_on ? 0 : BASIC_BLOCKS_OF_A_LOOK);
     order_begin_block(self);
     history_block_begins(&self->history);
     spinning_block_begins(&self->spinning);
@@ -56,20 +56,23 @@ static void keep_own_memory(struct recorder *self, const struct sim_fiber *fiber
     self->own_bytes = is_known ? (uintptr_t)fiber->kernel_top - self->stack : 0;
 }
 
-void watch_thread_runs(const struct sim_thread *thread) {
-    struct recorder *self = recorder;
+void watch_thread_runs(struct sim_worker *worker, const struct sim_thread *thread) {
+    struct recorder *self = worker->recorder;
     trace_settle(&self->trace);
     history_settle_write(self, &self->history);
-    self->thread = (unsigned)(thread - self->worker->block.threads);
+    self->thread = (unsigned)(thread - worker->block.threads);
+    self->own = (struct past){.block = self->block_number,
+                              .lanes = 1u << self->thread % SIM_WARP_THREADS,
+                              .what = self->cells_tag | self->thread / SIM_WARP_THREADS << PAST_WARP};
     keep_own_memory(self, thread->fiber); /* which it may get only now */
-    order_thread_runs(self);
+    order_thread_runs(&self->order, self->thread);
     requests_thread_runs(&self->requests, self->thread);
     spinning_thread_runs(&self->spinning);
 }
 
-void watch_kernel_begins(const struct sim_fiber *fiber) {
-    keep_own_memory(recorder, fiber);
-    *sim_fiber_note(fiber) = recorder;
+void watch_kernel_begins(struct sim_worker *worker) {
+    keep_own_memory(worker->recorder, worker->fiber);
+    *sim_fiber_note(worker->fiber) = worker->recorder;
 }
 
 bool watch_all_stopped(void) {

@@ -75,7 +75,9 @@ struct dim3 {
 #endif
 
 #ifdef SIM_IS_WATCHED
+#ifndef SIM_OWN
 #define SIM_OWN sim_registers
+#endif
 static constexpr struct sim_registers *sim_blind = 0;
 #else
 /* A call of the loader's function, which the compiler would make at each use, and once for all threads of a

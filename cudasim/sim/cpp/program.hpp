@@ -90,17 +90,23 @@ SIM_HOST cudaError_t cudaMalloc(T **memory, size_t bytes, const char *name = 0, 
         *memory = (T *)malloc(bytes);
         return *memory ? cudaSuccess : cudaErrorMemoryAllocation;
     }
+    if (cudaError_t error = sim_capture_forbids(false))
+        return error;
     return sim_error(sim_memory_take((void **)memory, bytes, SIM_DEVICE_MEMORY, SIM_CALLED_AS(name)));
 }
 template <class T>
 SIM_HOST cudaError_t cudaMallocManaged(T **memory, size_t bytes, unsigned = cudaMemAttachGlobal,
                                        const char *name = 0, SIM_CALLED) {
+    if (cudaError_t error = sim_capture_forbids(false))
+        return error;
     return sim_error(sim_memory_take((void **)memory, bytes, SIM_MANAGED_MEMORY, SIM_CALLED_AS(name)));
 }
 void sim_keep_flags(const void *memory, unsigned flags); /* ../program/hints.cpp */
 cudaError_t cudaHostGetFlags(unsigned *flags, void *memory);
 template <class T>
 SIM_HOST cudaError_t cudaHostAlloc(T **memory, size_t bytes, unsigned flags = 0, SIM_CALLED) {
+    if (cudaError_t error = sim_capture_forbids(false))
+        return error;
     cudaError_t error =
         sim_error(sim_memory_take((void **)memory, bytes, SIM_PINNED_MEMORY, SIM_CALLED_AS(0)));
     if (!error)
@@ -114,6 +120,8 @@ SIM_HOST cudaError_t cudaMallocHost(T **memory, size_t bytes, unsigned flags = 0
 SIM_HOST cudaError_t cudaFree(void *memory, SIM_CALLED) {
     if (sim_program_is_in_kernel())
         return free(memory), cudaSuccess;
+    if (cudaError_t error = sim_capture_forbids(false))
+        return error;
     return sim_error(sim_memory_give_back(memory, SIM_DEVICE_MEMORY, SIM_CALLED_AS(0)));
 }
 SIM_WHERE_CALLED SIM_HOST cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream, SIM_CALLED) {
@@ -140,6 +148,8 @@ SIM_HOST cudaError_t cudaMemGetInfo(size_t *unused, size_t *total) {
     return sim_says(0);
 }
 SIM_HOST cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, SIM_CALLED) {
+    if (cudaError_t error = sim_capture_forbids(true))
+        return error;
     return sim_error(sim_memory_copy(to, bytes, from, bytes, bytes, 1, kind, 0, true, SIM_CALLED_AS(0)));
 }
 SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes,
@@ -183,6 +193,8 @@ SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemcpy2DAsync(void *to, size_t to_pitc
                                      false, SIM_CALLED_AS(0)));
 }
 SIM_HOST cudaError_t cudaMemset(void *to, int value, size_t bytes, SIM_CALLED) {
+    if (cudaError_t error = sim_capture_forbids(true))
+        return error;
     return sim_error(sim_memory_set(to, bytes, value, bytes, 1, 0, SIM_CALLED_AS(0)));
 }
 SIM_WHERE_CALLED SIM_HOST cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes,

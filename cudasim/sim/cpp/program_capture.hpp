@@ -35,6 +35,9 @@ cudaError_t sim_capture_call(cudaStream_t stream, void (*function)(void *), void
 cudaError_t sim_capture_free(cudaStream_t stream, void *memory, sim_called called);
 /* A call that no graph can do ends in an error, and so does the capture. */
 cudaError_t sim_spoils_capture(cudaStream_t stream);
+/* The error of a call that is not allowed while streams are captured, which it spoils, or 0. waits: for the
+ * legacy default stream. */
+cudaError_t sim_capture_forbids(bool waits);
 /* A stream that waits for an event of a captured stream joins the capture; no other work can be waited for.
  * False: neither is captured. The same of an event that is recorded. */
 bool sim_waits_in_capture(cudaStream_t stream, cudaEvent_t event, unsigned flags, int *error);

@@ -271,6 +271,8 @@ SIM_HOST cudaError_t cudaChooseDevice(int *device, const cudaDeviceProp *) {
     return cudaGetDevice(device);
 }
 SIM_HOST cudaError_t cudaDeviceSynchronize() {
+    if (cudaError_t error = sim_capture_forbids(false))
+        return error;
     return sim_error(sim_device_waits());
 }
 SIM_HOST cudaError_t cudaThreadSynchronize() {

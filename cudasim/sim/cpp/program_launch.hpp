@@ -54,6 +54,7 @@ template <class Kernel, class... P> struct sim_call {
 };
 template <class Kernel, class... P> inline const sim_kernel_type *sim_kernel_type_of() {
     static_assert(std::is_trivially_copyable<Kernel>::value, "a launch keeps the bytes of its kernel");
+    static_assert((sizeof(P) + ... + 0) <= 32764, "a kernel's parameters have 32764 bytes at most");
     static constexpr sim_parameter parameters[] = {sim_parameter_of<P>()..., {}};
     static constexpr sim_kernel_type type = {sim_call<Kernel, P...>::enter, sizeof(sim_call<Kernel, P...>),
                                              sizeof...(P), parameters};
@@ -63,6 +64,8 @@ template <class Kernel, class... P> inline const sim_kernel_type *sim_kernel_typ
  * the arguments. */
 cudaError_t sim_launch(const sim_kernel_type *type, const void *address, const void *call,
                        const sim_site *site, const char *name, sim_configured with, bool is_cooperative);
+
+cudaError_t sim_launch_nothing(const sim_site *site, const char *name); /* by a null pointer */
 
 /* A kernel with __cluster_dims__, which all its launches have. */
 struct sim_clustered_kernel {
@@ -120,6 +123,9 @@ const char *sim_kernel_name(const void *kernel); /* ../program/host.cpp */
 template <class Kernel, class... P>
 SIM_HOST cudaError_t sim_launch_now(const sim_site *site, const char *name, Kernel kernel,
                                     sim_configured with, bool is_cooperative, const P &...values) {
+    if constexpr (std::is_pointer<Kernel>::value)
+        if (!kernel)
+            return sim_launch_nothing(site, name);
     const sim_call<Kernel, P...> call = {{(void *)&values..., 0}, kernel};
     return sim_launch(sim_kernel_type_of<Kernel, P...>(), sim_address_of(kernel), &call, site, name, with,
                       is_cooperative);

@@ -9,6 +9,8 @@ struct capture {
     bool is_given;       /* the graph was there before */
     unsigned long long id;
     bool is_spoilt;
+    cudaStreamCaptureMode mode;
+    pthread_t began_by;
 };
 struct place { /* of a stream or an event in a capture: what comes before the next operation */
     std::shared_ptr<capture> of;
@@ -141,29 +143,48 @@ bool sim_spoils_capture_of(cudaEvent_t event) {
 
 /* ---- Captures ---- */
 
-static cudaError_t begin(cudaStream_t stream, cudaGraph_t graph, std::vector<cudaGraphNode_t> after) {
+static cudaError_t begin(cudaStream_t stream, cudaGraph_t graph, std::vector<cudaGraphNode_t> after,
+                         cudaStreamCaptureMode mode) {
     static unsigned long long count;
     if (stream == 0 || sim_is_captured(stream))
         return sim_says(stream ? cudaErrorIllegalState : cudaErrorStreamCaptureUnsupported);
     bool is_given = graph;
-    captured()[stream] = {std::make_shared<capture>(
-                              capture{is_given ? graph : new CUgraph_st(), stream, is_given, ++count, false}),
+    captured()[stream] = {std::make_shared<capture>(capture{is_given ? graph : new CUgraph_st(), stream,
+                                                            is_given, ++count, false, mode, pthread_self()}),
                           after};
     return sim_says(cudaSuccess);
 }
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-    return begin(stream, 0, {});
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+    return begin(stream, 0, {}, mode);
 }
 cudaError_t cudaStreamBeginCaptureToGraph(cudaStream_t stream, cudaGraph_t graph,
                                           const cudaGraphNode_t *after, const cudaGraphEdgeData *,
-                                          size_t count, cudaStreamCaptureMode) {
+                                          size_t count, cudaStreamCaptureMode mode) {
     if (!graph || (count && !after))
         return sim_says(cudaErrorInvalidValue);
-    return begin(stream, graph, std::vector<cudaGraphNode_t>(after, after + count));
+    return begin(stream, graph, std::vector<cudaGraphNode_t>(after, after + count), mode);
 }
 cudaError_t sim_spoils_capture(cudaStream_t stream) {
     captured()[stream].of->is_spoilt = true;
     return sim_says(cudaErrorStreamCaptureUnsupported);
+}
+/* CUDA Runtime API, "cudaThreadExchangeStreamCaptureMode": unsafe calls. */
+cudaError_t sim_capture_forbids(bool waits) {
+    cudaError_t error = cudaSuccess;
+    for (auto &[stream, place] : captured()) {
+        capture &of = *place.of;
+        bool is_own = pthread_equal(of.began_by, pthread_self());
+        bool by_own = is_own && of.mode != cudaStreamCaptureModeRelaxed;
+        bool by_any = mode_now == cudaStreamCaptureModeGlobal && of.mode == cudaStreamCaptureModeGlobal;
+        if (mode_now == cudaStreamCaptureModeRelaxed || !(by_own || by_any))
+            continue;
+        bool is_blocking = true;
+        int priority;
+        sim_stream_made_with(sim_stream_of(stream), &is_blocking, &priority);
+        of.is_spoilt = true;
+        error = waits && is_blocking ? cudaErrorStreamCaptureImplicit : cudaErrorStreamCaptureUnsupported;
+    }
+    return error ? sim_says(error) : error;
 }
 /* Those nodes, and all that come before them. */
 static std::set<cudaGraphNode_t> up_to(std::vector<cudaGraphNode_t> nodes) {

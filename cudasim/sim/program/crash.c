@@ -10,8 +10,17 @@
 #include <ucontext.h>
 
 const void *sim_program_address;
+__thread const void *sim_program_frees;
 
 static void describe(char *text, size_t room, const void *address) {
+    const struct sim_allocation *freed = sim_program_frees ? sim_allocation_at(sim_program_frees) : NULL;
+    if (freed) {
+        snprintf(text, room, "the host code frees %s, which %s has given (%s:%d), by free() or delete: %s",
+                 freed->called.name ? freed->called.name : "memory", freed->called.function,
+                 freed->called.file, freed->called.line,
+                 freed->kind == SIM_PINNED_MEMORY ? "cudaFreeHost() frees it" : "cudaFree() frees it");
+        return;
+    }
     const struct sim_allocation *of = sim_allocation_at(address);
     if (!of) {
         snprintf(text, room, "the host code accesses address %p, where no memory is", address);
@@ -61,6 +70,7 @@ static bool is_beside_stack(const void *address, const void *context) {
 
 static void handle(int number, siginfo_t *info, void *context) {
     struct sim_allocation *of = number == SIGSEGV ? sim_allocation_at(info->si_addr) : NULL;
+    bool is_abort = number == SIGABRT && !(sim_program_frees && sim_allocation_at(sim_program_frees));
     if (of && of->kind != SIM_DEVICE_MEMORY && of->uses && is_atomic(context)) {
         of->uses = NULL; /* not freed: another OS thread may be in malloc() */
         sim_memory_protect(of);
@@ -74,7 +84,9 @@ static void handle(int number, siginfo_t *info, void *context) {
         frames[i] = (char *)frames[i] + ((uintptr_t)frames[i] == sim_instruction_of(context));
     if (number == SIGFPE)
         snprintf(sentence, sizeof sentence, "the host code divides an integer by zero");
-    else if (!of && is_beside_stack(info->si_addr, context))
+    else if (is_abort)
+        snprintf(sentence, sizeof sentence, "the host code aborts");
+    else if (number != SIGABRT && !of && is_beside_stack(info->si_addr, context))
         snprintf(sentence, sizeof sentence, "the host code needs more stack than there is (`ulimit -s`)");
     else
         describe(sentence, sizeof sentence, info->si_addr);
@@ -93,4 +105,5 @@ void sim_program_begins_at(const void *address) {
     sigaction(SIGSEGV, &action, NULL);
     sigaction(SIGBUS, &action, NULL);
     sigaction(SIGFPE, &action, NULL);
+    sigaction(SIGABRT, &action, NULL); /* of C's and C++'s library, which say why */
 }

@@ -111,6 +111,11 @@ const char *sim_kernel_name(const void *kernel) {
     return name.c_str();
 }
 
+cudaError_t sim_launch_nothing(const sim_site *site, const char *name) {
+    const sim_called called = {name, site->file, site->line, 0};
+    sim_program_say(&called, "launches a null pointer, which is no kernel");
+    return sim_says(cudaErrorInvalidDeviceFunction);
+}
 cudaError_t sim_launch(const sim_kernel_type *type, const void *address, const void *call,
                        const sim_site *site, const char *name, sim_configured with, bool is_cooperative) {
     with.cluster = cluster_of(address, with.cluster);

@@ -206,6 +206,7 @@ size_t sim_program_static_shared(const void *kernel); /* bytes */
 /* From here on crashes of host code are told. address: of a function of the program's. */
 void sim_program_begins_at(const void *address);
 extern const void *sim_program_address;
+extern __thread const void *sim_program_frees; /* what host code frees now by free() or delete */
 
 /* ---- device.c ---- */
 

@@ -12,12 +12,14 @@ bool sim_program_is_in_kernel(void);
 long long sim_clock(void);
 void *sim_device_malloc(size_t bytes);
 void sim_device_free(void *memory, uintptr_t pc);
-int sim_device_printf(const char *format, va_list arguments);
+int sim_device_printf(const char *format, va_list arguments, uintptr_t pc);
 void sim_device_refuses(const char *what, const char *instead, uintptr_t pc);
 
+extern __thread const void *sim_program_frees;
 void sim_program_begins_at(const void *address);
 __attribute__((constructor)) static void begin(void) {
     sim_program_begins_at((const void *)begin);
+}
 }
 
 #define PC ((uintptr_t)__builtin_return_address(0))
@@ -25,6 +27,18 @@ static bool is_in_kernel(void) {
     return sim_program_is_in_kernel();
 }
 
+/* A crash within tells what host code frees. */
+template <class Free> static void free_by(Free real, void *memory, uintptr_t pc) {
+    if (is_in_kernel()) {
+        sim_device_free(memory, pc);
+        return;
+    }
+    sim_program_frees = memory;
+    real(memory);
+    sim_program_frees = NULL;
+}
+
+extern "C" {
 void *__real_malloc(size_t bytes);
 void *__wrap_malloc(size_t bytes) {
     return is_in_kernel() ? sim_device_malloc(bytes) : __real_malloc(bytes);
@@ -39,7 +53,7 @@ void *__wrap_calloc(size_t count, size_t bytes) {
 }
 void __real_free(void *memory);
 void __wrap_free(void *memory) {
-    is_in_kernel() ? sim_device_free(memory, PC) : __real_free(memory);
+    free_by(__real_free, memory, PC);
 }
 void *__real__Znwm(size_t bytes);
 void *__wrap__Znwm(size_t bytes) {
@@ -51,17 +65,17 @@ void *__wrap__Znam(size_t bytes) {
 }
 void __real__ZdlPv(void *memory);
 void __wrap__ZdlPv(void *memory) {
-    is_in_kernel() ? sim_device_free(memory, PC) : __real__ZdlPv(memory);
+    free_by(__real__ZdlPv, memory, PC);
 }
 void __wrap__ZdlPvm(void *memory, size_t) {
-    is_in_kernel() ? sim_device_free(memory, PC) : __real__ZdlPv(memory);
+    free_by(__real__ZdlPv, memory, PC);
 }
 void __real__ZdaPv(void *memory);
 void __wrap__ZdaPv(void *memory) {
-    is_in_kernel() ? sim_device_free(memory, PC) : __real__ZdaPv(memory);
+    free_by(__real__ZdaPv, memory, PC);
 }
 void __wrap__ZdaPvm(void *memory, size_t) {
-    is_in_kernel() ? sim_device_free(memory, PC) : __real__ZdaPv(memory);
+    free_by(__real__ZdaPv, memory, PC);
 }
 
 void __real_exit(int status);
@@ -97,7 +111,7 @@ int __wrap_system(const char *command) {
 int __wrap_printf(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int count = is_in_kernel() ? sim_device_printf(format, arguments) : vprintf(format, arguments);
+    int count = is_in_kernel() ? sim_device_printf(format, arguments, PC) : vprintf(format, arguments);
     va_end(arguments);
     return count;
 }
