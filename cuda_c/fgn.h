@@ -342,8 +342,7 @@ typedef struct fgn_feature_maps {
 fgn_status fgn_feature_maps_workspace_bytes(const fgn_feature_maps *maps, unsigned long long *bytes);
 
 /* v, between, y: as of fgn_rows_forward(). workspace: aligned to 16 bytes, or NULL. FGN_NOT_SUPPORTED for
- * groups of over 2^30 elements, or over 256 vectors of channels with channels_last (2048 aligned channels).
- */
+ * groups of over 2^30 elements, or over 256 vectors with channels_last (2048 channels, if aligned to 16). */
 fgn_status fgn_feature_maps_forward(const fgn_feature_maps *maps, const void *v, void *between, void *y,
                                     void *workspace, unsigned long long workspace_bytes, void *stream);
 
