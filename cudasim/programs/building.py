@@ -27,6 +27,7 @@ from cudasim.building.library import (
     run,
 )
 from cudasim.building.places import HEADER_FOLDERS, build_folder
+from cudasim.building.toolchains import WITHOUT_FORTIFYING
 from cudasim.live import cccl
 from cudasim.live.compiling import (
     WRAPPED,
@@ -201,7 +202,7 @@ class Program:
         compiler = find_c_compiler() if is_c else _compiler()
         if compiler is None:
             raise MissingToolError(f"no C compiler was found ($CC, gcc, clang), and {source.name} is in C")
-        flags = ("-O2", "-g", "-fPIC", "-w", *(f"-D{name}" for name in self.defines))
+        flags = (WITHOUT_FORTIFYING, "-O2", "-g", "-fPIC", "-w", *(f"-D{name}" for name in self.defines))
         flags = (*flags, *(f"-I{folder.resolve()}" for folder in self.folders))
         flags = (*flags, *(flag for flag in self.more if not (is_c and flag.startswith("-std="))))
         # What it includes may have changed, and is not looked for: this compiles in no time.

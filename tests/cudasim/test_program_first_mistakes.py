@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from processes import patience
 
+from cudasim.building.compilers import find_cpp_compiler
+
 
 def run(folder: Path, text: str, *more: str, mode: str = "run") -> subprocess.CompletedProcess:
     (folder / "program.cu").write_text(text)
@@ -173,3 +175,24 @@ def test_a_kernel_with_more_parameters_than_a_gpu_takes_is_refused(tmp_path):
     text = "struct S { char of[40000]; };\n__global__ void k(S s, int *x) { x[0] = s.of[1]; }\n"
     ran = run(tmp_path, text + "int main() { k<<<1, 1>>>(S(), nullptr); }\n")
     assert ran.returncode == 1 and "a kernel's parameters have 32764 bytes at most" in ran.stderr
+
+
+def test_a_compiler_that_fortifies(tmp_path, monkeypatch):
+    """Ubuntu's replaces printf() by another function, which would return how many characters it printed."""
+    compiler = tmp_path / "g++"
+    compiler.write_text(f'#!/bin/sh\nexec {find_cpp_compiler()} -D_FORTIFY_SOURCE=2 "$@"\n')
+    compiler.chmod(0o755)
+    monkeypatch.setenv("CXX", str(compiler))
+    text = """
+#include <cstdio>
+__global__ void print(int *y) { y[0] = printf("%d %d\\n", 10, 20); }
+int main() {
+    int *y, n;
+    cudaMalloc(&y, sizeof n);
+    print<<<1, 1>>>(y);
+    cudaMemcpy(&n, y, sizeof n, cudaMemcpyDeviceToHost);
+    printf("returned %d\\n", n);
+}
+"""
+    ran = run(tmp_path, text)
+    assert ran.stdout == "10 20\nreturned 2\n", ran.stdout + ran.stderr
