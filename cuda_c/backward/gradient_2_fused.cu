@@ -325,7 +325,8 @@ static cudaError_t launch_fused_gradient(struct fused_gradient_args args, size_t
                                   grid,
                                   block,
                                   (int)shared_bytes,
-                                  0};
+                                  0,
+                                  1};
     cudaError_t error;
     if (launched_jit(&call, stream, &error))
         return error;

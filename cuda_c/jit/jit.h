@@ -43,7 +43,7 @@ struct jit_call {
     dim3 grid, block;
     int shared_bytes;
     int64_t turns; /* that the blocks of a column of the grid take, or 0 if their number is to stay */
-    int cluster;   /* neighbouring blocks of a cluster; 0 or 1 if there are no clusters */
+    int cluster;   /* neighbouring blocks of a cluster; 1 if there are no clusters */
 };
 
 #ifdef __CUDACC__

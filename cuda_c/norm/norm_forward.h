@@ -348,9 +348,15 @@ static inline bool launched_norm_jit(const char *file, const struct kept_norm *n
         known_list_of(&norm->after),
     };
     int64_t turns = tiles(norm->batch, launch->block.y * (launch->columns > 1 ? 1 : slots));
-    const struct jit_call call = {
-        file, (const int *)&facts,         sizeof facts / sizeof(int), args, launch->grid, launch->block,
-        0,    norm->groups > 0 ? turns : 0};
+    const struct jit_call call = {file,
+                                  (const int *)&facts,
+                                  sizeof facts / sizeof(int),
+                                  args,
+                                  launch->grid,
+                                  launch->block,
+                                  0,
+                                  norm->groups > 0 ? turns : 0,
+                                  1};
     return launched_jit(&call, stream, error);
 }
 

@@ -85,8 +85,8 @@ static inline bool launched_rows_jit(const char *file, const struct rows *rows,
         known_list_of(&rows->before),
         known_list_of(&rows->after),
     };
-    const struct jit_call call = {file, (const int *)&facts, sizeof facts / sizeof(int), args, grid, block, 0,
-                                  turns};
+    const struct jit_call call = {
+        file, (const int *)&facts, sizeof facts / sizeof(int), args, grid, block, 0, turns, 1};
     return launched_jit(&call, stream, error);
 }
 

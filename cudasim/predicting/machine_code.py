@@ -159,10 +159,7 @@ def _follows(block: Block, last: MachineInstruction | None, labels: dict[str, in
     following = [block.index + 1] if block.index + 1 < count else [EXIT]
     if last is None or last.name not in _ENDS or last.name == "BREAK":
         return following
-    names = re.findall(r"`\(([^)]*)\)", last.operands)
-    if table := re.search(r'BRANCH_TARGETS ([^"]*)"', last.operands):  # a switch, by a table of places
-        names += table[1].split(",")
-    targets = [labels[name] for name in names if name in labels]
+    targets = [labels[name] for name in re.findall(r"`\(([^)]*)\)", last.operands) if name in labels]
     targets = [target if target < count else EXIT for target in targets]
     if last.name in ("EXIT", "RET", "KILL"):
         targets = [EXIT]

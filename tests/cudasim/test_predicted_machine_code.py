@@ -483,9 +483,3 @@ def test_a_loop_of_fragments_runs_once_a_round():
     run = [(one, runs) for one, runs in on.flow.executed(on.code) if one.name == "HMMA"]
     operations = sum(tensor_operations(one)[0] * runs for one, runs in run)
     assert operations == pytest.approx(2 * 16 * 16 * n)
-
-
-def test_a_switch_leads_to_each_of_its_places():
-    text = '.L_1:\n /*0000*/ BRX R4 -0x10 (*"BRANCH_TARGETS .L_2,.L_3,.L_2"*) ;\n'
-    text += ".L_2:\n /*0010*/ EXIT ;\n.L_3:\n /*0020*/ EXIT ;\n"
-    assert [block.follows for block in machine_code._blocks(text)] == [[1, 2], [EXIT], [EXIT]]
