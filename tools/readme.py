@@ -201,8 +201,10 @@ def updated(text: str, profiles: Path = PROFILES) -> str:
     if records:
         newest = max(records, key=lambda record: precisions_environment(record)["date"])
         tables += [precisions_words(newest)] if newest.precisions is not None else []
-        tables += [sweeps_words(newest)] if newest.sweeps is not None else []
-        tables += [training_words(newest)] if newest.training is not None else []
+    for words, part in ((sweeps_words, "sweeps"), (training_words, "training")):  # of the last GPU each
+        with_part = [record for record in records if getattr(record, part) is not None]
+        if with_part:
+            tables.append(words(max(with_part, key=lambda record: getattr(record, part)["date"].max())))
     inside = "\n\n".join(tables) or "No results are recorded yet."
     return re.sub(f"{BEGIN}.*?{END}", lambda _: f"{BEGIN}\n\n{inside}\n\n{END}", text, count=1, flags=re.S)
 
