@@ -127,15 +127,17 @@ static __forceinline__ __device__ void tell(const float *mean, const float *squa
     for (int group = warp; group < args->bundle; group += WARPS) {
         const float2 *of_group = of_channels + group * at->group_size;
         int size = at->group_size, all = at->rows * size;
-        float sums[2] = {0.0f, 0.0f}; /* of the counts, and of the values */
+        /* Differences from the first mean are added: equal values have exactly that mean. */
+        float first = of_group[0].x;
+        float sums[2] = {0.0f, 0.0f}; /* of the counts, and of the differences */
 #pragma unroll 4
         for (int i = lane; i < all; i += LANES) {
             float of_row = counts[i / size];
             sums[0] += of_row;
-            sums[1] += of_row * of_group[i / size * at->channels + i % size].x;
+            sums[1] += of_row * (of_group[i / size * at->channels + i % size].x - first);
         }
         team_sums(sums, 2, LANES);
-        struct part part = {sums[0], sums[0] > 0.0f ? sums[1] / sums[0] : 0.0f, 0.0f};
+        struct part part = {sums[0], sums[0] > 0.0f ? first + sums[1] / sums[0] : 0.0f, 0.0f};
 #pragma unroll 4
         for (int i = lane; i < all; i += LANES) {
             float2 of_channel = of_group[i / size * at->channels + i % size];

@@ -92,6 +92,19 @@ def test_a_large_mean_beside_a_small_deviation(device):
         assert (y - exact).norm() <= 2 * (by_torch - exact).norm() + 1e-5 * exact.norm()
 
 
+@pytest.mark.parametrize("sizes", ((2, 24, 9, 7), (3, 16, 20, 30), (1, 32, 190, 190)))
+def test_equal_values_have_exactly_that_mean(sizes, device):
+    """1 / sqrt(eps) would show a mean that is off by its last bit."""
+    groups, generator = 8, torch.Generator().manual_seed(0)
+    of_group = torch.rand(sizes[0], groups, generator=generator).repeat_interleave(sizes[1] // groups, dim=1)
+    shift = torch.randn(sizes[1], generator=generator).to(device)
+    for last in (False, True):
+        v = of_group[..., None, None].expand(sizes).contiguous().to(device)
+        v = v.to(memory_format=torch.channels_last) if last else v
+        y = feature_maps_forward(FeatureMaps(groups, shifted=True), v, {"shift": shift})
+        assert torch.equal(y, shift[:, None, None].expand(sizes))
+
+
 def test_groups_that_shared_memory_does_not_hold(device):
     """A group of 2^20 elements in float32 is more than the shared memory of a whole cluster."""
     generator = torch.Generator().manual_seed(0)
