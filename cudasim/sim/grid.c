@@ -27,11 +27,14 @@ void sim_grid_barrier(const struct sim_site *site) {
             "run at the same time; cudaLaunchCooperativeKernel() makes one that is");
     sim_barrier(site, 0);
     if (comes_for_block(&sim_worker->block, sim_current(sim_worker))) {
+        /* Which does not end without this block. A block that goes on late is to know nothing of what others
+         * did until they came to the next one, so the phases take turns with two objects. */
+        unsigned blocks = (unsigned)launch->blocks, phase = atomic_load(&launch->grid_arrivals) / blocks;
+        const void *object = (const char *)&launch->grid_arrivals + phase % 2;
         if (WATCHED)
-            watch_grid_barrier_reached(&launch->grid_arrivals);
-        unsigned blocks = (unsigned)launch->blocks;
-        unsigned before = atomic_fetch_add(&launch->grid_arrivals, 1);
-        unsigned all = (before / blocks + 1) * blocks;
+            watch_grid_barrier_reached(object);
+        atomic_fetch_add(&launch->grid_arrivals, 1);
+        unsigned all = (phase + 1) * blocks;
         while (atomic_load(&launch->grid_arrivals) < all) {
             if (WATCHED)
                 watch_wait(SIM_CALLER);
@@ -40,7 +43,7 @@ void sim_grid_barrier(const struct sim_site *site) {
             sim_yield();
         }
         if (WATCHED)
-            watch_grid_barrier_passed(&launch->grid_arrivals);
+            watch_grid_barrier_passed(object);
     }
     sim_barrier(site, 0);
 }

@@ -46,8 +46,9 @@ bool watch_all_stopped(void);
 void watch_barrier_reached(const struct sim_thread *thread);
 void watch_barrier_passed(void);
 void watch_lanes_met(unsigned warp, unsigned lanes);
-void watch_warp_operations(unsigned more);           /* of the warp that has just met */
-void watch_grid_barrier_reached(const void *object); /* by the one thread that comes for its block */
+void watch_warp_operations(unsigned more); /* of the warp that has just met */
+/* By the one thread that comes for its block. `object`: of this phase and not of the next. */
+void watch_grid_barrier_reached(const void *object);
 void watch_grid_barrier_passed(const void *object);
 void watch_fence(bool in_block); /* by the running thread; in_block: its scope is the block, not the grid */
 

@@ -28,6 +28,21 @@ __global__ void follows(T *x, const short *orders, int count) {
     }
 }
 """
+PARTS = """
+struct Six { float of[6]; };
+__global__ void writes(float *x, int first, int second) {
+    Six six = {{1 + blockIdx.x, 2, 3, 4, 5, 6}};
+    *(Six *)(x + (blockIdx.x == 0 ? first : second)) = six;
+}
+__global__ void reads(float *x, float *out, int first, int second, int third) {
+    if (blockIdx.x == 2) {
+        x[third] = 0;
+    } else {
+        Six six = *(Six *)(x + (blockIdx.x == 0 ? first : second));
+        out[blockIdx.x] = six.of[0] + six.of[5];
+    }
+}
+"""
 BARRIER, READ, WRITE, OTHER = range(4)
 KINDS = {"float": np.float32, "short": np.int16, "char": np.int8, "double": np.float64}
 # Each thread goes through all of its orders before the next thread of the block, up to a barrier. The fault
@@ -102,3 +117,20 @@ def test_launches_know_nothing_of_each_other(threads, monkeypatch):
         if shift % 9 == 0:
             with pytest.raises(cudasim.KernelFault, match="race between blocks"):
                 writes[32, 128](x, shift, 4000)
+
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_parts_of_an_access_are_of_any_width(first, monkeypatch):
+    """A struct is copied in parts of 4 bytes from odd places of the array, and of 8 from even ones."""
+    monkeypatch.setenv("CUDASIM_THREADS", "1")
+    reads, writes = (cudasim.kernel(PARTS, name) for name in ("reads", "writes"))
+    x, out = np.zeros(64, np.float32), np.zeros(2, np.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        reads[3, 1](x, out, first, 20, 26)
+        writes[2, 1](x, first, 20)
+    for third in range(20, 26):
+        with pytest.raises(cudasim.KernelFault, match=rf"writes x\[{third}\].*block \(1,.*which reads"):
+            reads[3, 1](x, out, first, 20, third)
+    with pytest.raises(cudasim.KernelFault, match=r"out of bounds.*writes 8 bytes at"):
+        writes[2, 1](np.zeros(13, np.float32), first, 8)

@@ -120,6 +120,22 @@ __global__ void __cluster_dims__(2, 1, 1) exits_while_others_reach(int *a) {
         a[threadIdx.x] = others[threadIdx.x];
 }
 
+__global__ void __cluster_dims__(2, 1, 1) writes_what_is_read_after_the_cluster_has_met(int *a) {
+    int seen = a[0];
+    cg::this_cluster().sync();
+    if (blockIdx.x == 0 && threadIdx.x == 0)
+        seen += a[0];
+    if (blockIdx.x == 0 && threadIdx.x == 1)
+        a[0] = 1; // writes
+    a[1 + blockIdx.x * 32 + threadIdx.x] = seen;
+}
+__global__ void writes_between_two_barriers_of_the_grid(int *a) {
+    cg::this_grid().sync();
+    if (threadIdx.x == 0)
+        a[0] = blockIdx.x; // writes
+    cg::this_grid().sync();
+}
+
 __global__ void wait_for_each_other(int *a) {
     if (threadIdx.x > 0)
         return;
@@ -195,6 +211,7 @@ CASES = {
     ),
     "reaches_before_the_cluster_has_met": Case(2, 32, "race between blocks"),
     "exits_while_others_reach": Case(2, 32, "block has exited", "map_shared_rank"),
+    "writes_what_is_read_after_the_cluster_has_met": Case(2, 32, "race", "// writes"),
     "wait_for_each_other": Case(2, 32, "deadlock", "// waits"),
     "keeps_the_lock": Case(3, 32, "deadlock", "// locks"),
     "take_turns": Case(
@@ -231,6 +248,14 @@ def test_case(name):
     fault = caught.value
     assert (fault.kind, fault.kernel) == (case.kind, name)
     assert case.text in SOURCE.splitlines()[fault.line - 1]
+
+
+def test_a_block_that_goes_on_late_does_not_know_what_the_others_do_meanwhile():
+    """Which of the blocks come to the next barrier first is up to the OS threads."""
+    kernel = Kernel(program(), "writes_between_two_barriers_of_the_grid")
+    for _ in range(50):
+        with pytest.raises(cudasim.KernelFault, match="race between blocks"):
+            kernel[4, 64](torch.zeros(1, dtype=torch.int32))
 
 
 def test_a_reduction_of_a_warp_is_counted_as_a_gpu_executes_it():

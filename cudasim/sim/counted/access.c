@@ -223,18 +223,24 @@ static inline __attribute__((always_inline)) void on_volatile(uintptr_t pc, uint
         order_strong_write(recorder, address, false, false);
 }
 
+/* The number of a part, beneath its access's program counter. Its width is in it: what is known of a site, as
+ * its bounds and that it accesses whole granules, is known of one width. */
+static unsigned numbered(unsigned part, unsigned width) {
+    enum { WIDTHS = 5, MOST_PARTS = (1 << KEY_PART_BITS) / WIDTHS };
+    return part % MOST_PARTS * WIDTHS + (unsigned)__builtin_ctz(width);
+}
+
 /* An access of unknown alignment or odd size: a GPU divides it into several, each as wide as the size and the
  * address allow, and no wider than `widest`. */
 static void on_parts(uintptr_t pc, uintptr_t address, size_t bytes, counted_operation operation,
                      unsigned widest) {
-    enum { MOST_PARTS = 1 << KEY_PART_BITS };
     uintptr_t multiples = address | bytes | widest;
     unsigned width = (unsigned)(multiples & -multiples);
     struct recorder *self = recorder; /* NULL in host code of a kernel file */
     if (self)
         history_announce(self, &self->history, true);
     for (unsigned part = 0; bytes > 0; bytes -= width, address += width, part++)
-        on_access(pc, part % MOST_PARTS, address, width, operation, 0);
+        on_access(pc, numbered(part, width), address, width, operation, 0);
     if (self)
         history_announce(self, &self->history, false);
 }
@@ -364,7 +370,7 @@ void watch_atomic_replaces(const void *pc, const volatile void *address, unsigne
 }
 
 void watch_copy_asked(const void *pc, const void *global, unsigned bytes) {
-    on_access((uintptr_t)pc, 0, (uintptr_t)global, bytes, COUNTED_LOAD, 0);
+    on_access((uintptr_t)pc, numbered(0, bytes), (uintptr_t)global, bytes, COUNTED_LOAD, 0);
 }
 
 void watch_copy_is_pending(const void *pc, const void *shared, unsigned bytes) {
@@ -378,8 +384,8 @@ void watch_copy_is_pending(const void *pc, const void *shared, unsigned bytes) {
                             .time = UINT32_MAX}; /* after all that anybody knows of */
     if (!access.place || !access.place->words || bytes < WORD_BYTES)
         return; /* the copy's landing is checked like any store */
-    struct instruction instruction = {(instruction_key)pc << KEY_PART_BITS | 1, access.pc, COUNTED_SHARED,
-                                      COUNTED_STORE, bytes};
+    struct instruction instruction = {(instruction_key)pc << KEY_PART_BITS | numbered(1, bytes), access.pc,
+                                      COUNTED_SHARED, COUNTED_STORE, bytes};
     access.instruction = self->sites[site_of(self, &instruction, access.place)].instruction;
     history_check(self, &access);
 }
@@ -388,7 +394,7 @@ void watch_copy_lands(const void *pc, const void *shared, unsigned bytes) {
     const struct place *place = place_of(recorder, (uintptr_t)shared, bytes);
     if (place && place->words)
         history_written(recorder, place, (uintptr_t)shared, bytes);
-    on_access((uintptr_t)pc, 1, (uintptr_t)shared, bytes, COUNTED_STORE, 0);
+    on_access((uintptr_t)pc, numbered(1, bytes), (uintptr_t)shared, bytes, COUNTED_STORE, 0);
 }
 
 void async_access(struct recorder *self, uintptr_t pc, uintptr_t address, unsigned bytes,

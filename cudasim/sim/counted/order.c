@@ -196,6 +196,7 @@ void order_all(struct recorder *self) {
 
 void order_cluster(struct recorder *const *blocks, unsigned count) {
     const struct clock *all = NULL;
+    history_blocks_know();
     for (unsigned i = 0; i < count; i++) {
         struct recorder *self = blocks[i];
         struct order *order = &self->order;
